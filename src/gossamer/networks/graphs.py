@@ -310,7 +310,7 @@ def _translations(
     offsets = (still, *dict.fromkeys(step for step in wrapped if step != still))
     share = np.full(len(offsets), 1 / len(offsets))  # all degrees are alike, so metropolis and max-degree agree
     if weights.endswith("best-constant") and len(offsets) > 1:
-        laplacian = len(offsets) * (1 - Shifts(shape, offsets, share).eigenvalues().real[1:])
+        laplacian = len(offsets) * (1 - np.real(Shifts(shape, offsets, share).eigenvalues())[1:])
         share[:] = 2 / (laplacian.min() + laplacian.max())
         share[0] = 1 - share[1:].sum()
     if weights.startswith("lazy"):

@@ -14,7 +14,7 @@ from gossamer.core import InputError
 
 HERE = Path(__file__).resolve().parents[1]
 
-ABOVE = ("__main__", "cli", "paper", "explore", "report", "theory", "experiments", "specs", "torch", "examples")
+ABOVE = ("__main__", "cli", "papers", "explore", "report", "theory", "experiments", "specs", "torch", "examples")
 """The rooms above the engine, or beside it, which no number of a run depends on: a cell's key holds the contents of
 all that they hand to the engine. Every other room counts, and so does a new one. (Installed packages hold examples.)"""
 
