@@ -32,6 +32,25 @@ def test_cosine_goes_from_its_start_by_the_middle_to_its_end_and_stays():
     assert schedule(25) == pytest.approx(0.1 + 0.4 * (1 + math.sqrt(0.5)) / 2, rel=1e-15)
 
 
+def test_inverse_is_a_over_t_plus_b():
+    schedule = schedules.inverse(0.4, offset=50)
+    assert [schedule(t) for t in (0, 50, 150, 950)] == pytest.approx(
+        [20 / (t + 50) for t in (0, 50, 150, 950)], rel=1e-15
+    )
+
+
+def test_step_falls_by_its_factor_after_every_so_many_rounds():
+    schedule = schedules.step(0.8, 0.5, every=10)
+    assert [schedule(t) for t in (0, 9, 10, 19, 20, 35)] == [0.8, 0.8, 0.4, 0.4, 0.2, 0.1]
+
+
+def test_warmup_cosine_rises_to_its_start_and_falls_as_a_cosine():
+    schedule = schedules.warmup_cosine(0.5, 0.1, steps=104, warmup=4)
+    assert [schedule(t) for t in range(5)] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5], rel=1e-15)
+    later = schedules.cosine(0.5, 0.1, 100)
+    assert [schedule(4 + t) for t in (1, 25, 100, 500)] == [later(t) for t in (1, 25, 100, 500)]
+
+
 def test_sqrt_n_over_t_is_the_corollary_s_weight_and_at_most_one():
     assert schedules.sqrt_n_over_t(20, 2000)(7) == 0.1
     assert schedules.sqrt_n_over_t(20, 2000, scale=3)(0) == pytest.approx(0.3, rel=1e-15)
@@ -44,6 +63,12 @@ def test_sqrt_n_over_t_is_the_corollary_s_weight_and_at_most_one():
         (lambda: schedules.cosine(0.1, 0.0, 10), r"cosine\(end=…\) must be a number in \(0, ∞\), but is 0.0"),
         (lambda: schedules.cosine(0.1, 0.01, 0), r"cosine\(steps=…\) must be a whole number of at least 1, but is 0"),
         (lambda: schedules.inverse_sqrt(-1), r"inverse_sqrt\(start=…\) must be a number in \(0, ∞\), but is -1"),
+        (lambda: schedules.step(0.1, 1.5, 10), r"step\(factor=…\) must be a number in \(0, 1\], but is 1.5"),
+        (lambda: schedules.inverse(0.1, 0), r"inverse\(offset=…\) must be a whole number of at least 1, but is 0"),
+        (
+            lambda: schedules.warmup_cosine(0.1, 0.01, 10, 10),
+            r"warmup_cosine\(warmup=…\) must be a whole number of at most 9, but is 10",
+        ),
         (lambda: schedules.constant("0.1"), r"constant\(value=…\) must be a number"),
         (lambda: schedules.sqrt_n_over_t(0, 10), r"sqrt_n_over_t\(agents=…\) must be a whole number"),
         (lambda: gs.DPSGD(eta=lambda: 0.1), r"DPSGD\(eta=…\), if it is no number, must be a function of \(t\)"),

@@ -12,6 +12,7 @@ from typing import Any
 from gossamer.core import Range, whole
 
 _POSITIVE = Range(0, math.inf, True, True, "A hyper-parameter of 0 would stop the method.")
+_SHARE = Range(0, 1, low_open=True, advice="It is what is left of the number.")
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,24 @@ def inverse_sqrt(start: float, offset: int = 1) -> Schedule:
     return Schedule("inverse-sqrt", (("start", start), ("offset", k)), lambda t: start * math.sqrt(k / (k + t)))
 
 
+def inverse(start: float, offset: int = 1) -> Schedule:
+    r"""A number that falls as one over the round, $a / (t + b)$.
+
+    $\eta_t = \eta_0\, k / (k + t)$, with $k$ the `offset`: $b = k$ and $a = \eta_0 k$.
+    """
+    start, k = _POSITIVE.check("inverse(start=…)", start), whole("inverse(offset=…)", offset)
+    return Schedule("inverse", (("start", start), ("offset", k)), lambda t: start * k / (k + t))
+
+
+def step(start: float, factor: float, every: int) -> Schedule:
+    """A number that is multiplied by `factor` after every so many rounds."""
+    start, factor = _POSITIVE.check("step(start=…)", start), _SHARE.check("step(factor=…)", factor)
+    length = whole("step(every=…)", every)
+    return Schedule(
+        "step", (("start", start), ("factor", factor), ("every", length)), lambda t: start * factor ** (t // length)
+    )
+
+
 def cosine(start: float, end: float, steps: int) -> Schedule:
     """Half a cosine, from the start in round 0 down to `end` in round `steps`, and `end` from there on.
 
@@ -65,6 +84,20 @@ def cosine(start: float, end: float, steps: int) -> Schedule:
         return end + (start - end) * (1 + math.cos(math.pi * min(t, last) / last)) / 2
 
     return Schedule("cosine", (("start", start), ("end", end), ("steps", last)), value)
+
+
+def warmup_cosine(start: float, end: float, steps: int, warmup: int) -> Schedule:
+    """A line up to `start` in round `warmup`, then half a cosine down to `end` in round `steps`.
+
+    Round t of the line has the share (t + 1) / (warmup + 1) of `start`.
+
+    Reference: P. Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour", 2017, arXiv 1706.02677.
+    """
+    last = whole("warmup_cosine(steps=…)", steps, least=2)
+    rise = whole("warmup_cosine(warmup=…)", warmup, most=last - 1)
+    fall = cosine(start, end, last - rise)
+    numbers = (*fall.numbers[:2], ("steps", last), ("warmup", rise))
+    return Schedule("warmup-cosine", numbers, lambda t: start * (t + 1) / (rise + 1) if t < rise else fall(t - rise))
 
 
 def sqrt_n_over_t(agents: int, steps: int, scale: float = 1.0) -> Schedule:
@@ -81,7 +114,10 @@ def sqrt_n_over_t(agents: int, steps: int, scale: float = 1.0) -> Schedule:
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "constant": constant,
     "inverse-sqrt": inverse_sqrt,
+    "inverse": inverse,
+    "step": step,
     "cosine": cosine,
+    "warmup-cosine": warmup_cosine,
     "sqrt-n-over-t": sqrt_n_over_t,
 }
 """The schedules that a spec file can name."""
