@@ -30,7 +30,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.cli.shared import EXIT_CODES
 from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
 from gossamer.data import SIZES, SPLITS
-from gossamer.engines.agents import Cost
+from gossamer.engines.agents import RoundCost
 from gossamer.engines.costs import trace
 from gossamer.metrics import OURS
 from gossamer.networks import WEIGHTS
@@ -505,7 +505,7 @@ def _algorithm(name: str, kind: type) -> list[str]:
     return [f"[`{name}`](#{name})", *counted, _network(kind), _reference(kind)]
 
 
-def _paid(kind: type, part: Callable[[Cost], float]) -> str:
+def _paid(kind: type, part: Callable[[RoundCost], float]) -> str:
     """A part of what a round costs: a number, or how it grows with what the algorithm counts."""
     once, twice = part(_round(kind, 1)), part(_round(kind, 2))
     if once == twice:
@@ -551,7 +551,7 @@ def _takes(kind: type) -> list[str]:
 
 
 @functools.cache
-def _round(kind: type, count: int) -> Cost:
+def _round(kind: type, count: int) -> RoundCost:
     """What one agent pays in a round, counted as the simulator counts it, with this for all whole numbers."""
     problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
     known = hyperparameters(kind).items()

@@ -54,9 +54,9 @@ def inverse_sqrt(start: float, offset: int = 1) -> Schedule:
 
 
 def inverse(start: float, offset: int = 1) -> Schedule:
-    r"""A number that falls as one over the round, $a / (t + b)$.
+    r"""A number that falls as one over the round.
 
-    $\eta_t = \eta_0\, k / (k + t)$, with $k$ the `offset`: $b = k$ and $a = \eta_0 k$.
+    $\eta_t = \eta_0\, k / (k + t)$, with $k$ the `offset`: $a / (t + b)$ with $b = k$ and $a = \eta_0 k$.
     """
     start, k = _POSITIVE.check("inverse(start=…)", start), whole("inverse(offset=…)", offset)
     return Schedule("inverse", (("start", start), ("offset", k)), lambda t: start * k / (k + t))

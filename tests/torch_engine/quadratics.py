@@ -77,7 +77,7 @@ def plain_cases(agents):
     with_eight = {
         "one-peer": (dmt, networks.make("one-peer-exponential", agents)),
         "one-peer, d-psgd": (gs.DPSGD(eta=0.05), networks.make("one-peer-exponential", agents)),
-        "online": (dmt, networks.availability(ring, Path(__file__).with_name("online.csv"))),
+        "asleep, by timetable": (dmt, networks.availability(ring, Path(__file__).with_name("online.csv"))),
         "bursts": (dmt, networks.gilbert_elliott(ring, 0.3, 0.4, 0.1, 0.9, seed=3)),
         "asleep": (dmt, networks.failing(ring, links=0.3, agents=0.2, seed=3)),
     }

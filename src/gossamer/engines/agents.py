@@ -37,7 +37,7 @@ class World(NamedTuple):
 
 
 @dataclass
-class Cost:
+class RoundCost:
     """Counts of what the agents pay, taken while a rule is traced."""
 
     queries: int = 0
@@ -62,7 +62,7 @@ class Cost:
         self.messages += 1
         self.order += (Send(size, self.messages), Receive(self.messages))
 
-    def repeat(self, before: "Cost", times: int) -> None:
+    def repeat(self, before: "RoundCost", times: int) -> None:
         """Count what was paid since `before` so many times."""
         for name, value in vars(before).items():
             now = getattr(self, name)
@@ -80,12 +80,12 @@ class StackedAgents:
         keys: Key[Array, " agents"],
         t: Array,
         memory: Any,
-        cost: Cost | None = None,
+        cost: RoundCost | None = None,
         layout: DeviceLayout = ONE_DEVICE,
     ):
         self.world, self.oracle, self.keys, self.t = world, oracle, keys, t
         self.memory, self.layout = memory, layout
-        self.cost = cost or Cost()
+        self.cost = cost or RoundCost()
         self._calls = self._shrunk = 0
 
     def gradient(self, *points: Array) -> Array:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 from gossamer.basics.keys import of_query, of_round
 from gossamer.clocks.events import EventSchedule, Work, schedule
 from gossamer.core import State
-from gossamer.engines.agents import Cost, World, as_column, bytes_of, each
+from gossamer.engines.agents import RoundCost, World, as_column, bytes_of, each
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 
@@ -95,11 +95,11 @@ def _round_up(count: int) -> int:
 class WakingAgents:
     """The agents that wake in one wave: arrays are ``[width, d]``."""
 
-    def __init__(self, state: State, agents: Array, partners: Array, cost: Cost | None = None):
+    def __init__(self, state: State, agents: Array, partners: Array, cost: RoundCost | None = None):
         self._state, self._alone, self._partners = state, agents == partners, partners
         self.left: dict[str, Array] = {}
         """The arrays that the partners hold afterwards, by name."""
-        self.cost = cost or Cost()
+        self.cost = cost or RoundCost()
 
     def meet(self, **arrays: Array) -> Any:
         self.cost.send(bytes_of(tuple(arrays.values())))
@@ -131,7 +131,7 @@ def run_wave(
     waves: Waves,
     number: Any,
     now: Standing,
-    cost: Cost | None = None,
+    cost: RoundCost | None = None,
 ) -> Standing:
     """Run one wave. An empty place names an agent beyond the last, and its writes are dropped."""
     state, memory, asked = now

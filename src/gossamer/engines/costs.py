@@ -16,7 +16,7 @@ from gossamer.clocks.events import EventSchedule, Work
 from gossamer.clocks.rounds import Query, RuleOperations, Send, time_and_energy
 from gossamer.core import InputError, Over, State, parts, ranges, schedules
 from gossamer.engines import program
-from gossamer.engines.agents import Cost, StackedAgents, World
+from gossamer.engines.agents import RoundCost, StackedAgents, World
 from gossamer.engines.asynchronous import Waves, make_schedules, run_wave
 from gossamer.engines.blame import blame
 from gossamer.engines.mixing import with_tables
@@ -37,8 +37,8 @@ CONTRACT = (
 class RuleTrace(NamedTuple):
     """The costs of a start and of a round, and the shapes of the arrays that they leave."""
 
-    start: Cost
-    each_round: Cost
+    start: RoundCost
+    each_round: RoundCost
     before: State
     """The rule's state after the start."""
     after: State
@@ -92,7 +92,7 @@ def _eval_shape(shapes: Shapes, function: Callable[[Any, World, Oracle, Array], 
 
 @lru_cache(maxsize=64)
 def _trace_shapes(shapes: Shapes) -> RuleTrace:
-    start, each_round = Cost(), Cost()
+    start, each_round = RoundCost(), RoundCost()
 
     def start_and_round(rule: Any, world: World, oracle: Oracle, keys: Array) -> tuple[State, State, Any]:
         memory = program.begin_memory(world, oracle, keys)
@@ -146,12 +146,12 @@ def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype
     return Work(start.order, event.queries, _message(event))
 
 
-def _message(event: Cost) -> float:
+def _message(event: RoundCost) -> float:
     """Return the bytes that each of two agents sends when they meet."""
     return sum(message.bytes for message in event.order if isinstance(message, Send))
 
 
-def _bytes(cost: Cost, dtype: str, agents: int) -> tuple[float, float]:
+def _bytes(cost: RoundCost, dtype: str, agents: int) -> tuple[float, float]:
     """Return the bytes of gossip to one neighbour, and those that an agent sends in all-reduces."""
     size = np.dtype(dtype).itemsize
     return size * cost.gossiped + cost.bits / 8, size * cost.reduced * 2 * (agents - 1) / agents
@@ -172,16 +172,16 @@ def count_costs(
     start, each_round, *_ = trace(rule, problem, network, oracle, dtype)
     awake = 1.0 if rule.needs == "nothing" else network.activity
 
-    def count_queries(cost: Cost) -> float:
+    def count_queries(cost: RoundCost) -> float:
         return cost.queries + (cost.passes * oracle.passes(problem) if cost.passes else 0.0)
 
-    def count_bytes(cost: Cost) -> float:
+    def count_bytes(cost: RoundCost) -> float:
         if network.asynchronous and cost is each_round:
             return 2.0 * _message(cost)
         gossiped, reduced = _bytes(cost, dtype, n)
         return gossiped * network.traffic + reduced
 
-    def count_messages(cost: Cost) -> float:
+    def count_messages(cost: RoundCost) -> float:
         if network.asynchronous and cost is each_round:
             return 2.0 * cost.messages
         return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
@@ -219,7 +219,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
     """
     overlapping = hasattr(rule, "ahead") and not network.changes and not {*schedules(rule)} - {"eta"}
     if overlapping:
-        counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
+        counted = {"start": RoundCost(), "turn": RoundCost(), "each": RoundCost()}
 
         def run_ahead(bound: Any, world: World, oracle: Oracle, keys: Array) -> State:
 
@@ -236,7 +236,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
             _eval_shape(_describe(rule, problem, network, oracle, dtype), run_ahead)
     else:
         start, each, *_ = trace(rule, problem, network, oracle, dtype)
-        counted = {"start": start, "turn": Cost(), "each": each}
+        counted = {"start": start, "turn": RoundCost(), "each": each}
 
     def query(operation: Any) -> Any:
         """Return passes over all samples as so many queries."""
@@ -247,7 +247,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
     return RuleOperations(**known, lead=int(overlapping and hasattr(rule, "shift")), central=rule.needs == "nothing")
 
 
-def _joules_sent(cost: Cost, energy: Energy, network: Network, dtype: str) -> float:
+def _joules_sent(cost: RoundCost, energy: Energy, network: Network, dtype: str) -> float:
     """Return the joules of an agent's messages, in the mean over agents."""
     n = network.agents
     prices, sends = np.broadcast_to(energy.joules_per_byte, n), np.full(n, network.traffic)

@@ -78,7 +78,7 @@ class PageServer(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection: the page by GET, questions by POST."""
+    """A connection: the page by GET, questions by POST."""
 
     server: PageServer  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version = "HTTP/1.1"

@@ -9,6 +9,7 @@ import abc
 import dataclasses
 import functools
 import math
+import statistics
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
@@ -135,7 +136,7 @@ class Mixer(abc.ABC):
     @functools.cached_property
     def activity(self) -> float:
         """The share of rounds in which an agent is awake."""
-        return sum(map(self.active, range(self.period))) / self.period if self.sleeps else 1.0
+        return statistics.fmean(map(self.active, range(self.period))) if self.sleeps else 1.0
 
     @functools.cached_property
     def is_symmetric(self) -> bool:

@@ -56,7 +56,8 @@ def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $I - \frac{2}{\lambda_2 + \lambda_n} L$, with $L$ the graph's Laplacian: the best single weight of links.
 
     Where an automorphism takes every link to every other, as on a ring, a star or a hypercube, no other symmetric
-    weights average faster in the worst case: these are the fastest ones (FDLA).
+    weights average faster in the worst case: these are the fastest ones (FDLA). An agent's own weight may be negative,
+    as that of a star's centre.
 
     Reference: L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", 2004,
     doi 10.1016/j.sysconle.2004.02.022.

@@ -51,9 +51,9 @@ class Experiment(Section):
     setting: Literal["theirs", "in the spirit of"]
     """In the spirit of theirs: data, model or what is compared are others."""
     differs: list[str] = pydantic.Field(default=[])
-    """What of the authors' setting could not be followed."""
+    """The parts of the authors' setting that could not be followed."""
     remark: str = ""
-    """What a reader should know of the result."""
+    """A remark for readers of the result."""
     numbers: Literal["theirs", "ours"] = "theirs"
     """Whose the hyper-parameters of the spec are."""
     keep: list[str] = pydantic.Field(default=[])
@@ -78,9 +78,9 @@ class About(Section):
     year: int
     arxiv: str = ""
     about: str
-    """What is asserted, in our own words."""
+    """The assertion, in our own words."""
     sources: list[str] = pydantic.Field(default=[])
-    """Where the setting was read."""
+    """The sources of the setting."""
     experiment: dict[str, Experiment] = pydantic.Field(min_length=1)
 
 
@@ -241,7 +241,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Run:
-    """One reading of an experiment of a paper: a study, in a folder of its own."""
+    """A reading of an experiment of a paper: a study, in a folder of its own."""
 
     paper: Paper
     experiment: str

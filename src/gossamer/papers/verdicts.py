@@ -102,7 +102,7 @@ class Verdict:
     setting: str = ""
     """"theirs" where the runs follow the authors' setting; else "in the spirit of" it."""
     differs: tuple[str, ...] = ()
-    """What of the authors' setting could not be followed."""
+    """The parts of the authors' setting that could not be followed."""
 
     def __repr__(self) -> str:
         return f"Verdict({self.experiment}, {short(self.claim)}: {self.verdict})"

@@ -11,7 +11,7 @@ A claim is a sentence with a test. The tests here cover most of what papers asse
 | the floor does not depend on the network | `Slope(Floor(), METHODS, "gap", above=-0.05, below=0.05)` |
 | the larger the bias, the higher the floor | `Order(Floor(), ["beer @ small", "beer @ large"])` |
 | rounds go with the effective neighbours | `Rank(Cost(0.4), {"d-psgd @ ring": 3.1, …}, above=0.9)` |
-| log₂ n rounds average exactly | `Identity(errors)`, where `errors()` computes what should be 0 |
+| log₂ n rounds average exactly | `Exactly(errors)`, where `errors()` computes what should be 0 |
 
 A method is named as in the spec, and with its variant as "beer @ star". A test holds, does not hold, is a tie or is
 undecided by the interval over replicates: see `gossamer.papers.verdicts`. Any other function of a study that returns a
@@ -303,7 +303,7 @@ SHOWN = {"grad_norm_sq": "‖∇F‖²", "consensus": "disagreement"}
 
 
 class Reading(NamedTuple):
-    """What was read of a method."""
+    """The numbers that were read of a method."""
 
     values: Readings
     shown: str
@@ -367,7 +367,7 @@ class BiasFloor:
 
 @dataclass(frozen=True)
 class Cost:
-    """What is paid until a metric stays at a target or below; without a target, that of the spec's `[tuning]`."""
+    """The price until a metric stays at a target or below; without a target, that of the spec's `[tuning]`."""
 
     target: float | None = None
     metric: str = "loss"
@@ -596,7 +596,7 @@ def rank_correlation(x: Sequence[float], y: Sequence[float] | np.ndarray) -> flo
 
 
 @dataclass(frozen=True)
-class Identity:
+class Exactly:
     """Ask if numbers that should be 0 are, within rounding. No run is needed: the two readings are one."""
 
     errors: Callable[[], Mapping[str, float]]

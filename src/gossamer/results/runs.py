@@ -11,7 +11,7 @@ from gossamer.results.result import Key
 from gossamer.results.statistics import by_replicate
 
 
-class Run(NamedTuple):
+class SeedRun(NamedTuple):
     """The costs and the metric of a run at the rounds at which the metric was measured."""
 
     costs: dict[str, np.ndarray]
@@ -23,7 +23,7 @@ class Run(NamedTuple):
 class MethodRuns(NamedTuple):
     """The runs of one method for one metric."""
 
-    by_seed: dict[int, Run]
+    by_seed: dict[int, SeedRun]
     replicates: dict[int, int]
     """The replicate of each seed."""
     last: int
@@ -37,7 +37,7 @@ class MethodRuns(NamedTuple):
         for (seed,), each in own.group_by("seed", maintain_order=True):
             known = each.filter(pl.col(metric).is_finite())
             costs = {axis: known[AXES[axis].name].cast(pl.Float64).to_numpy() for axis in axes}
-            runs[int(str(seed))] = Run(costs, known[metric].to_numpy(), str(each["status"][-1]))
+            runs[int(str(seed))] = SeedRun(costs, known[metric].to_numpy(), str(each["status"][-1]))
         return MethodRuns(runs, dict(own.select("seed", "replicate").iter_rows()), int(own["round"].to_numpy().max()))
 
     @property

@@ -34,7 +34,7 @@ from gossamer.basics.text import format_duration, format_number, join_words, plu
 from gossamer.core import InputError, Range
 from gossamer.metrics import AXES
 from gossamer.results.result import Result
-from gossamer.results.runs import MethodRuns, Run
+from gossamer.results.runs import MethodRuns, SeedRun
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
 from gossamer.results.study import ROUNDING
 
@@ -277,7 +277,7 @@ def judge_methods(
     kind: Kind = "cost" if has_target else "ratio" if label.log else "share"
     margin = MATTERING.check("matters", MATTERS[kind] if matters is None else matters)
     name = "cost until the target" if has_target else label.text
-    found: list[tuple[str, list[Reading], float]] = []
+    found: list[tuple[str, list[Scores], float]] = []
     notes: list[str] = []
     replicates = 0
     for variant, result in results.items():
@@ -347,7 +347,7 @@ def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[st
     return found, notes
 
 
-class Reading(NamedTuple):
+class Scores(NamedTuple):
     """The scores of two methods at one budget."""
 
     amounts: dict[str, float]
@@ -361,7 +361,7 @@ class Reading(NamedTuple):
     """By method, the last round that the metric is read at."""
 
 
-def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
+def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
     """Read the metric of two methods at the budget of each currency; currencies that read the same rounds are one."""
     several = [run for own in runs.values() for run in own.by_seed.values()]
     start = float(np.mean([run.values[0] for run in several]))
@@ -384,13 +384,11 @@ def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
             means = [math.log(max(value, 1e-300)) for value in means]
         last = [int(run.costs["rounds"][high - 1]) for run, (_, high) in zip(several, places, strict=True)]
         rounds = {name: round(max(own.values())) for name, own in _by_method(runs, last).items()}
-        readings.append(Reading(amounts, _by_method(runs, means), start, rounds=rounds))
+        readings.append(Scores(amounts, _by_method(runs, means), start, rounds=rounds))
     return readings
 
 
-def _leave_out_early(
-    readings: Sequence[Reading], horizons: Mapping[str, int | None]
-) -> tuple[list[Reading], list[str]]:
+def _leave_out_early(readings: Sequence[Scores], horizons: Mapping[str, int | None]) -> tuple[list[Scores], list[str]]:
     """Return the readings of methods at the rounds that they were tuned for, and notes on the others."""
     kept, early, late, currencies = [], {}, {}, {}
     for reading in readings:
@@ -427,7 +425,7 @@ def _by_method(runs: dict[str, MethodRuns], values: Sequence[float]) -> dict[str
     }
 
 
-def _group_currencies(runs: Sequence[Run]) -> list[list[str]]:
+def _group_currencies(runs: Sequence[SeedRun]) -> list[list[str]]:
     """Return the currencies in groups: in one group, what all runs paid in all has the same proportions.
 
     Within 1 %, or what a round and a half pays: a method that asks for one gradient at its start and one a round pays a
@@ -447,7 +445,7 @@ def _group_currencies(runs: Sequence[Run]) -> list[list[str]]:
     return groups
 
 
-def _columns(runs: Sequence[Run]) -> dict[str, list[np.ndarray]]:
+def _columns(runs: Sequence[SeedRun]) -> dict[str, list[np.ndarray]]:
     return {axis: [run.costs[axis] for run in runs] for axis in runs[0].costs}
 
 
@@ -465,7 +463,7 @@ def find_budget(costs: Sequence[np.ndarray]) -> float | None:
     return float(amounts[-1]) if len(amounts) else None
 
 
-def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
+def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
     """Read the logarithm of what two methods paid until they reached the target."""
     several = [run for own in runs.values() for run in own.by_seed.values()]
     readings = []
@@ -476,12 +474,12 @@ def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
         steps = max(math.log(own[-1] / own[-2]) if len(own) > 1 and own[-2] > 0 else math.inf for own in costs)
         scores = _by_method(runs, [math.log(own[-1]) for own in costs])
         least = {axis: min(float(run.costs[axis][-1]) for run in several) for axis in group}
-        readings.append(Reading(least, scores, 0.0, steps))
+        readings.append(Scores(least, scores, 0.0, steps))
     return readings
 
 
 def _judge(
-    variant: str, reading: Reading, rounding: float, sign: int, kind: Kind, margin: float, level: float
+    variant: str, reading: Scores, rounding: float, sign: int, kind: Kind, margin: float, level: float
 ) -> MethodVerdict:
     """Return the verdict on two methods; the better one stands first."""
     means = {name: float(np.mean(list(own.values()))) for name, own in reading.scores.items()}

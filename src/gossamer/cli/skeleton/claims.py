@@ -1,4 +1,4 @@
-"""What the paper claims. `gossamer.papers.vocabulary` lists the tests; set margins before you look at a run."""
+"""The claims of the paper. `gossamer.papers.vocabulary` lists the tests; set margins before you look at a run."""
 
 from gossamer.papers import Claim, End, Ratio
 

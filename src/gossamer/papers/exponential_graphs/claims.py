@@ -6,7 +6,7 @@ import numpy as np
 
 from gossamer.networks import exponential, one_peer_exponential
 from gossamer.papers.verdicts import Claim, Question
-from gossamer.papers.vocabulary import Cost, Equal, Identity, Ratio
+from gossamer.papers.vocabulary import Cost, Equal, Exactly, Ratio
 from gossamer.results.study import Study
 
 POWERS = (2, 4, 8, 16, 32, 64)
@@ -40,7 +40,7 @@ CLAIMS = [
         "Theorem on one-peer graphs",
         "A sequence of log₂ n one-peer exponential graphs averages exactly.",
         "It is an identity: rounding is all that may be left.",
-        Identity(lambda: {f"n = {n}": left_over(n) for n in POWERS}),
+        Exactly(lambda: {f"n = {n}": left_over(n) for n in POWERS}),
     ),
     Claim(
         "transient",
@@ -56,7 +56,7 @@ CLAIMS = [
         "Proposition on the static graph",
         "The spectral gap is 2/(1 + ⌈log₂ n⌉) for even n.",
         "It is an identity: rounding is all that may be left.",
-        Identity(gap_errors, tolerance=1e-9),
+        Exactly(gap_errors, tolerance=1e-9),
     ),
     Claim(
         "transient",
