@@ -75,6 +75,8 @@ from .results.comparison import Comparison, compare
 from .results.recommendation import Recommendation
 from .results.result import Result
 from .results.study import Study, concat
+from .worst.case import convex, lipschitz, smooth
+from .worst.exact import Worst, worst_case
 
 __version__: str
 
@@ -142,6 +144,7 @@ __all__ = [
     "Value",
     "Warm",
     "Weight",
+    "Worst",
     "aggregators",
     "algorithms",
     "clock",
@@ -149,9 +152,11 @@ __all__ = [
     "compare",
     "compressors",
     "concat",
+    "convex",
     "data",
     "devices",
     "logs",
+    "lipschitz",
     "metric",
     "networks",
     "oracles",
@@ -161,7 +166,9 @@ __all__ = [
     "rule",
     "schedules",
     "simulate",
+    "smooth",
     "study",
     "theory",
     "tune",
+    "worst_case",
 ]

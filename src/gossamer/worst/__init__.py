@@ -1,0 +1,20 @@
+"""Proof by machine: exact worst cases of rules, and the best bounds that can be proved for them."""
+
+from gossamer.worst.case import Bias, Functions, convex, lipschitz, smooth
+from gossamer.worst.exact import METRICS, Worst, worst_case
+from gossamer.worst.program import NotProven, OutOfTime
+from gossamer.worst.spaces import NotLinear
+
+__all__ = [
+    "METRICS",
+    "Bias",
+    "Functions",
+    "NotLinear",
+    "NotProven",
+    "OutOfTime",
+    "Worst",
+    "convex",
+    "lipschitz",
+    "smooth",
+    "worst_case",
+]

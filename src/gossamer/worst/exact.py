@@ -1,0 +1,432 @@
+r"""The exact worst case of a rule: the largest that a metric can be, over all functions, biases and starts.
+
+The rule itself runs on symbolic vectors. All that it asked for, and the conditions that any answer keeps, are a
+semidefinite program whose value is the worst case; nothing is sampled. The answer is an interval: its upper end is
+proved from the program's multipliers without the solver, its lower end is measured by replaying the worst functions
+in the simulator.
+
+References: Y. Drori and M. Teboulle, "Performance of first-order methods for smooth convex minimization: a novel
+approach", 2014, arXiv 1206.3209. S. Colla and J. M. Hendrickx, "Automatic performance estimation for decentralized
+optimization", 2023, arXiv 2203.05963.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from gossamer.basics.text import format_number
+from gossamer.core import InputError, Range, brief, is_rule, setting, whole
+from gossamer.networks import Network
+from gossamer.worst.case import Bias, Case, Form, Functions, Point, check_bias, run, smooth
+from gossamer.worst.program import NotProven, Program, Proof, Solution
+from gossamer.worst.spaces import Eigenvalues, Given, Interval, NeedsMatrix, Space, find_space
+
+if TYPE_CHECKING:
+    from gossamer.worst.replay import Replay
+
+Metric = Literal["mean_gradient", "last_gradient", "least_gradient", "gap", "average_gap", "distance"]
+
+METRICS: dict[str, str] = {
+    "mean_gradient": "the mean of ‖∇F(x̄)‖² over rounds 0 … T − 1",
+    "last_gradient": "‖∇F(x̄)‖² after T rounds",
+    "least_gradient": "the least ‖∇F(x̄)‖² of rounds 0 … T",
+    "gap": "F(x̄) − F* after T rounds",
+    "average_gap": "F − F* at the mean of all models of rounds 0 … T",
+    "distance": "the mean over agents of ‖x_i − x*‖² after T rounds",
+}
+
+SYMBOLS = {
+    "excess": "Δ",
+    "distance": "‖x⁰ − x*‖²",
+    "start": "ζ₀²",
+    "heterogeneity": "ζ²",
+    "optimum": "ζ*²",
+    "bias": "σ_f²",
+    "gradients": "G²",
+}
+"""The bounds of a case, and their symbols."""
+
+MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
+"""The least eigenvalues that are asked of the dual matrices, one after the other, until a proof goes through."""
+
+BUDGET = 600.0
+"""The seconds that a worst case may take, unless the caller says otherwise."""
+
+UNKNOWN = np.nan
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a program, and a forecast of what it takes."""
+
+    blocks: tuple[int, ...]
+    """The order of each matrix."""
+    multipliers: int
+    seconds: float
+    memory: float
+    """In bytes."""
+
+    def __str__(self) -> str:
+        several = f"{len(self.blocks)} matrices of up to {max(self.blocks, default=0)} rows"
+        return (
+            f"{several}, {self.multipliers:,} multipliers: about {format_number(self.seconds)} s and "
+            f"{format_number(self.memory / 1e6)} MB"
+        )
+
+
+@dataclass(eq=False)
+class Worst:
+    """The worst case of a rule, as an interval in which the truth lies."""
+
+    rule: Any
+    functions: Functions
+    bias: Bias
+    steps: int
+    metric: str
+    network: Network | None
+    upper: float
+    """No function, bias and start of the class does worse: proved, without the solver."""
+    solved: float
+    """The solver's word."""
+    per: dict[str, float]
+    """Factors of the bounds: upper = Σ per[label] · bound. They hold for all other bounds, too."""
+    size: Size
+    case: Case = field(repr=False)
+    states: list[Any] = field(repr=False)
+    points: list[Point] = field(repr=False)
+    """The points whose gradients are the metric's, in the order of the rounds."""
+    solution: Solution = field(repr=False)
+    proof: Proof = field(repr=False)
+    bounds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def holds_for(self) -> str:
+        """The networks that this is true of, and in which sense."""
+        return self.case.space.holds
+
+    @property
+    def exact(self) -> bool:
+        """True if the program loses nothing of the network."""
+        return getattr(self.case.space, "exact", True)
+
+    @cached_property
+    def replayed(self) -> "Replay | None":
+        """The worst functions in the simulator; None for a spectrum's interval, which has no one network."""
+        from gossamer.worst.replay import replay
+
+        return None if isinstance(self.case.space, Interval) else replay(self)
+
+    @property
+    def lower(self) -> float:
+        """The metric that was measured when the worst functions were replayed in the simulator."""
+        found = self.replayed
+        return UNKNOWN if found is None else found.value
+
+    def asdict(self) -> dict[str, Any]:
+        """Return what is known, for JSON; this replays."""
+        found = self.replayed
+        return {
+            "method": self.rule.name,
+            "setting": setting(self.rule),
+            "functions": str(self.functions),
+            "relative": self.bias.relative,
+            "absolute": self.bias.absolute,
+            "steps": self.steps,
+            "metric": self.metric,
+            "bounds": self.bounds,
+            "upper": self.upper,
+            "lower": None if found is None else found.value,
+            "violation": None if found is None else found.violation,
+            "per": self.per,
+            "holds_for": self.holds_for,
+            "exact": self.exact,
+            "solver": {
+                "status": self.solution.status,
+                "value": self.solved,
+                "residual": self.solution.residual,
+                "seconds": self.solution.seconds,
+            },
+        }
+
+    def __repr__(self) -> str:
+        return f"Worst({self.rule.name}, T = {self.steps}: at most {self.upper:.8g}, {self._sum()})"
+
+    def __str__(self) -> str:
+        found = self.replayed
+        lines = [
+            f"{self.rule.name} ({setting(self.rule)}), {self.steps} rounds, losses that are {self.functions}:",
+            f"  {METRICS.get(self.metric, self.metric)} is at most {self.upper:.8g} = {self._sum()},",
+            f"  proved in exact and interval arithmetic; {self.holds_for}.",
+        ]
+        if found is not None:
+            lines.append(
+                f"  Attained: {found.value:.8g}, by {found.dim}-dimensional losses of {found.agents} agents in the "
+                f"simulator, which keep every condition to {max(found.violation, 0):.1g}."
+            )
+        return "\n".join(lines)
+
+    def _sum(self) -> str:
+        parts = [f"{w:.4g} {SYMBOLS.get(k, k)}" for k, w in self.per.items() if w > 5e-7]
+        return " + ".join(parts) or "0"
+
+
+def worst_case(
+    rule: Any,
+    network: Any = None,
+    *,
+    steps: int,
+    spectrum: tuple[float, float] | None = None,
+    functions: Functions | None = None,
+    bias: Any = None,
+    metric: str | Callable[[Case, list[Any]], Form] = "mean_gradient",
+    excess: float | None = None,
+    distance: float | None = None,
+    start: float | None = None,
+    heterogeneity: float | None = None,
+    optimum: float | None = None,
+    noise: float | None = None,
+    exact: bool = True,
+    seconds: float = BUDGET,
+) -> Worst:
+    r"""Return the exact worst case of a rule after so many rounds, with a proof.
+
+    Args:
+        rule: any rule that is linear in its arrays, with its numbers.
+        network: a network, or anything that `gossamer.networks.of` takes with its agents; one of them or a spectrum.
+        steps: T, the rounds.
+        spectrum: in place of a network: all symmetric W whose eigenvalues, but that of the mean, lie in (low, high).
+        functions: the class of every agent's loss: `smooth` (the default, L = 1), `convex` or `lipschitz`.
+        bias: (M_f, σ_f²): every answer g̃ keeps ‖g̃ − ∇f_i‖² ≤ M_f ‖∇f_i‖² + σ_f².
+        metric: "mean_gradient", "last_gradient", "least_gradient", and for convex losses "gap", "average_gap" and
+            "distance"; or a function of the case and the states that returns a form.
+        excess: Δ: F(x⁰) − inf F is at most this. 1 unless given, for losses that are not convex.
+        distance: ‖x⁰ − x*‖² is at most this. 1 unless given, for convex losses.
+        start: ζ₀²: the mean of ‖∇f_i(x⁰) − ∇F(x⁰)‖² is at most this. 1 unless given, for losses that are not convex.
+        heterogeneity: ζ²: the same at every mean model of the run, and at the optimum of convex losses.
+        optimum: the mean of ‖∇f_i(x*)‖² is at most this, for convex losses. 1 unless given or bounded otherwise.
+        noise: none can be had here: `certificate` has it.
+        exact: False takes the program of eigenvalues also where agents are not all alike: faster, an upper bound.
+        seconds: the budget. What would not fit is refused before it starts, with what would.
+    """
+    if noise:
+        raise InputError(
+            "an exact worst case is of gradients without noise: gossamer.certificate(rule, network, noise=True) bounds "
+            "the mean over noise, for every number of rounds."
+        )
+    functions, bias, steps = functions or smooth(), check_bias(bias), whole("steps", steps, most=500)
+    check_rule(rule)
+    if not isinstance(functions, Functions):
+        raise InputError(f"functions must be made by gossamer.smooth, convex or lipschitz, but is {brief(functions)}.")
+    if not callable(metric) and metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}, but is {brief(metric)}.")
+    convex = functions.is_convex
+    given = {"excess": excess, "distance": distance, "start": start, "heterogeneity": heterogeneity, "optimum": optimum}
+    bounds = {k: Range(0, math.inf, False, True).check(k, v) for k, v in given.items() if v is not None}
+    if not convex:
+        wrong = [name for name in ("distance", "optimum") if name in bounds]
+        if wrong or metric in ("gap", "average_gap", "distance"):
+            raise InputError(
+                f"{wrong[0] if wrong else metric} is about a minimum, which losses that are not convex need not have: "
+                "take functions = gossamer.convex(L), or bounds `excess` and `start` and a metric of gradients."
+            )
+        bounds = {"excess": 1.0, "start": 1.0} | bounds
+    else:
+        if "excess" not in bounds and "distance" not in bounds:
+            bounds["distance"] = 1.0
+        if not {"start", "heterogeneity", "optimum"} & set(bounds) and math.isinf(functions.G):
+            bounds["optimum"] = 1.0
+    made = choose_space(rule, network, spectrum, exact)
+    try:
+        return _solve(rule, made(), functions, bias, steps, metric, bounds, network, seconds)
+    except NeedsMatrix:
+        if network is None:
+            raise
+        return _solve(rule, Given(network), functions, bias, steps, metric, bounds, network, seconds)
+
+
+def check_rule(rule: Any) -> None:
+    """Raise InputError unless this is a rule with its numbers."""
+    if not is_rule(type(rule)):
+        given = "the class: give it numbers, such as BiasedDMT(eta=0.2, lam=0.5)" if is_rule(rule) else brief(rule)
+        raise InputError(f"a worst case is that of a rule with its numbers, but this is {given}.")
+
+
+def choose_space(rule: Any, network: Any, spectrum: Any, exact: bool) -> Callable[[], Space]:
+    """Return a function that makes the space for a network or a spectrum."""
+    if (network is None) == (spectrum is None):
+        if network is None and rule.needs == "nothing":
+            return lambda: Eigenvalues([0.0], [0.5, 0.5])  # it never gossips: any network will do
+        raise InputError("give one of a network, such as gossamer.networks.ring(5), and a spectrum = (low, high).")
+    if spectrum is not None:
+        if not isinstance(spectrum, (tuple, list)) or len(spectrum) != 2:
+            raise InputError(f"spectrum must be (low, high), two eigenvalues of W, but is {brief(spectrum)}.")
+        advice = "Eigenvalues of a doubly stochastic W lie there."
+        low, high = (Range(-1, 1, True, True, advice).check("an end of spectrum", end) for end in spectrum)
+        if low > high:
+            raise InputError(f"spectrum = (low, high) must have low ≤ high, but is ({low:g}, {high:g}): swap them.")
+        return lambda: Interval(low, high) if low < high else Eigenvalues([low])
+    if not isinstance(network, Network):
+        raise InputError(f"network must be made by gossamer.networks, such as networks.ring(5), not {brief(network)}.")
+    if network.attack is not None or network.asynchronous:
+        raise InputError(
+            f"{network.name} has attackers or no common rounds, which no Gram matrix follows: judge it in the simulator."
+        )
+    return find_space(network, exact)
+
+
+def _solve(
+    rule: Any,
+    space: Space,
+    functions: Functions,
+    bias: Bias,
+    steps: int,
+    metric: Any,
+    bounds: dict[str, float],
+    network: Network | None,
+    seconds: float,
+) -> Worst:
+    each = space.values_each
+    case = Case(space, functions, bias)
+    optimum = case.add_optimum() if functions.is_convex else None
+    states = run(rule, case, steps)
+    x0 = case.look(space.zero())
+    goal, points = _goal(case, states, metric, optimum)
+    _bound(case, bounds, x0, optimum)
+    case.close(goal)
+    if optimum is None and "excess" in bounds:
+        case.bound_below()
+    program, cost, conditions = case.dual(goal)
+    size = measure(space, program)
+    if size.seconds > seconds or size.memory > 0.7 * _memory():
+        raise InputError(
+            f"the worst case of {rule.name} after {steps} rounds has {size}, beyond the budget of {seconds:g} s or this "
+            f"machine's memory: take {_fewer(size, seconds, steps)} rounds"
+            f"{', a network whose agents are all alike, such as a ring' if isinstance(space, Given) else ''}, or "
+            "gossamer.certificate, which holds for every number of rounds."
+        )
+    solution, proof = solve_and_prove(program, cost, seconds)
+    per: dict[str, float] = {}
+    for j, condition in enumerate(case.conditions):
+        if condition.label in SYMBOLS:
+            of_bound = condition.bound / bounds[condition.label] if bounds.get(condition.label) else 1.0
+            per[condition.label] = per.get(condition.label, 0.0) + float(proof.y[j]) * of_bound / each
+    return Worst(
+        rule, functions, bias, steps, metric if isinstance(metric, str) else "the given metric", network,
+        upper=math.nextafter(float(proof.value / each), math.inf),
+        solved=solution.value / each,
+        per=per,
+        size=size,
+        case=case,
+        states=states,
+        points=points,
+        solution=solution,
+        proof=proof,
+        bounds=bounds | ({"bias": bias.absolute} if bias else {}),
+    )  # fmt: skip
+
+
+def solve_and_prove(program: Program, cost: dict[int, float], seconds: float) -> tuple[Solution, Proof]:
+    """Return a solution whose multipliers were proved, with the least margin for which that succeeds."""
+    fault = None
+    for margin in MARGINS:
+        solution = program.solve(cost, margin=margin, seconds=seconds, tolerance=min(margin, 1e-9) / 4)
+        if not np.isfinite(solution.y).all() or "Infeasible" in solution.status:
+            fault = f"the solver says {solution.status}"
+            continue
+        try:
+            return solution, program.prove(solution.y.tolist(), cost)
+        except NotProven as error:
+            fault = str(error)
+    raise NotProven(
+        f"no bound could be proved ({fault}): the metric may be unbounded within these bounds, so give more of them, "
+        "such as heterogeneity, or a smaller step size."
+    )
+
+
+def _bound(case: Case, bounds: dict[str, float], x0: Point, optimum: Point | None) -> None:
+    """Add the conditions on the start and on heterogeneity."""
+    each = case.space.values_each
+    for name, bound in bounds.items():
+        match name:
+            case "excess":
+                lowest = case.lowest if optimum is None else case.value(optimum)
+                case.at_most(name, case.value(x0) - lowest, bound * each)
+            case "distance":
+                assert optimum is not None
+                case.at_most(name, case.of_means(optimum.x, optimum.x), bound)
+            case "start":
+                case.at_most(name, case.spread(x0.g), bound)
+            case "optimum":
+                assert optimum is not None
+                case.at_most(name, case.average(optimum.g, optimum.g), bound)
+            case "heterogeneity":
+                for p in case.points:
+                    if p.common:
+                        case.at_most(name, case.spread(p.g), bound)
+
+
+def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> tuple[Form, list[Point]]:
+    """Return the metric, times the number of values that stand for a mean, and the points that it looks at."""
+    if callable(metric):
+        return metric(case, states) * case.space.values_each, []
+    space, steps = case.space, len(states) - 1
+    each = space.values_each
+
+    def look(t: int) -> Point:
+        return case.look(space.mean(states[t].x))
+
+    def square(p: Point) -> Form:
+        return case.of_means(p.g, p.g) * each
+
+    match metric:
+        case "mean_gradient":
+            points = [look(t) for t in range(steps)]
+            return sum((square(p) * (1 / steps) for p in points), Form()), points
+        case "last_gradient":
+            points = [look(steps)]
+            return square(points[0]), points
+        case "least_gradient":
+            points = [look(t) for t in range(steps + 1)]
+            least = Form([], {case.new_value(): 1})
+            for p in points:
+                case.at_most("least", least - square(p))
+            return least, points
+        case "distance":
+            assert optimum is not None
+            apart = states[steps].x - optimum.x
+            return case.average(apart, apart) * each, []
+        case _:
+            assert optimum is not None
+            of = range(steps + 1) if metric == "average_gap" else [steps]
+            x = sum((space.mean(states[t].x) for t in of), space.zero()) * (1 / len(of))
+            p = case.look(x)
+            return case.value(p) - case.value(optimum), [p]
+
+
+def measure(space: Space, program: Program) -> Size:
+    """Return the size of a program, with a forecast from what Clarabel took on one core."""
+    orders = tuple(len(one.used()) * (2 if one.is_complex() else 1) for one in program.inequalities)
+    multipliers = len(program.free)
+    triangles = [n * (n + 1) / 2 for n in orders]
+    # an interior point method factorises one dense matrix a cone and one of the multipliers, some 15 times
+    work = sum(t**3 for t in triangles) / 3 + multipliers**3 / 3 + multipliers**2 * sum(triangles) / 8
+    return Size(orders, multipliers, 0.05 + 4e-8 * work, 3 * 8 * (sum(t**2 for t in triangles) + multipliers**2))
+
+
+def _fewer(size: Size, seconds: float, steps: int) -> int:
+    """Return about how many rounds would fit: the time grows with their sixth power."""
+    by_time = (seconds / size.seconds) ** (1 / 6)
+    by_memory = (0.7 * _memory() / size.memory) ** (1 / 4)
+    return max(1, math.floor(steps * min(by_time, by_memory)))
+
+
+def _memory() -> float:
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+assert set(get_args(Metric)) == set(METRICS)
