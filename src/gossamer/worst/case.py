@@ -303,8 +303,8 @@ class Case:
             if not more and not heard and len(columns) == before:
                 return [p for p in self.points if p in points], answers
 
-    def dual(self, goal: Form) -> tuple[Program, dict[int, float], int]:
-        """Return the program of multipliers that bound the goal, their cost, and how many are those of conditions.
+    def dual(self, goal: Form) -> tuple[Program, dict[int, float]]:
+        """Return the program of multipliers that bound the goal, and their cost; those of the conditions come first.
 
         The least Σ y_c b_c over y ≥ 0 with Σ y_c (form_c) = goal in the values and ⪰ in the Gram matrices.
         """
@@ -321,9 +321,8 @@ class Case:
         for i, row in rows.items():
             program.equate(row, goal.values.get(i, 0))
         _scatter(blocks, -1, goal.terms, -1.0)
-        conditions = len(program.free)
         _add_interval(space, program, blocks)
-        return program, cost, conditions
+        return program, cost
 
 
 def _scatter(blocks: list[Any], variable: int, terms: list[Term], weight: float) -> None:

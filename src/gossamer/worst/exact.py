@@ -183,7 +183,7 @@ def worst_case(
     spectrum: tuple[float, float] | None = None,
     functions: Functions | None = None,
     bias: Any = None,
-    metric: str | Callable[[Case, list[Any]], Form] = "mean_gradient",
+    metric: Metric | Callable[[Case, list[Any]], Form] = "mean_gradient",
     excess: float | None = None,
     distance: float | None = None,
     start: float | None = None,
@@ -274,7 +274,8 @@ def choose_space(rule: Any, network: Any, spectrum: Any, exact: bool) -> Callabl
         raise InputError(f"network must be made by gossamer.networks, such as networks.ring(5), not {brief(network)}.")
     if network.attack is not None or network.asynchronous:
         raise InputError(
-            f"{network.name} has attackers or no common rounds, which no Gram matrix follows: judge it in the simulator."
+            f"{network.name} has attackers or no common rounds, which no Gram matrix follows: judge it in the "
+            "simulator."
         )
     return find_space(network, exact)
 
@@ -300,12 +301,12 @@ def _solve(
     case.close(goal)
     if optimum is None and "excess" in bounds:
         case.bound_below()
-    program, cost, conditions = case.dual(goal)
+    program, cost = case.dual(goal)
     size = measure(space, program)
     if size.seconds > seconds or size.memory > 0.7 * _memory():
         raise InputError(
-            f"the worst case of {rule.name} after {steps} rounds has {size}, beyond the budget of {seconds:g} s or this "
-            f"machine's memory: take {_fewer(size, seconds, steps)} rounds"
+            f"the worst case of {rule.name} after {steps} rounds has {size}, beyond the budget of {seconds:g} s or "
+            f"this machine's memory: take {_fewer(size, seconds, steps)} rounds"
             f"{', a network whose agents are all alike, such as a ring' if isinstance(space, Given) else ''}, or "
             "gossamer.certificate, which holds for every number of rounds."
         )
@@ -373,7 +374,7 @@ def _bound(case: Case, bounds: dict[str, float], x0: Point, optimum: Point | Non
 def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> tuple[Form, list[Point]]:
     """Return the metric, times the number of values that stand for a mean, and the points that it looks at."""
     if callable(metric):
-        return metric(case, states) * case.space.values_each, []
+        return metric(case, states) * float(case.space.values_each), []
     space, steps = case.space, len(states) - 1
     each = space.values_each
 

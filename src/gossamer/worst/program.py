@@ -64,7 +64,7 @@ class Inequality:
         return np.flatnonzero(seen)
 
     def is_complex(self) -> bool:
-        return any(np.iscomplexobj(u) and bool(u.imag.any() or v.imag.any()) for _, u, v, _ in self.entries)
+        return any(bool(np.imag(u).any() or np.imag(v).any()) for _, u, v, _ in self.entries)
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Program:
         m = len(self.free)
         E, e = self._equations()
         signed = [j for j, free in enumerate(self.free) if not free]
-        rows, right = [E, -sp.eye(m, format="csr")[signed]], [e, np.zeros(len(signed))]
+        rows, right = [E, -sp.csr_array(sp.eye_array(m))[signed]], [e, np.zeros(len(signed))]
         cones = [clarabel.ZeroConeT(len(e)), clarabel.NonnegativeConeT(len(signed))]
         blocks = [_Block(one, m) for one in self.inequalities]
         for block in blocks:
@@ -186,7 +186,7 @@ class Program:
         for i, (row, _) in enumerate(self.equations):
             for j, w in row.items():
                 E[i, j] = float(w)
-        return E.tocsr(), np.array([float(right) for _, right in self.equations])
+        return sp.csr_matrix(E), np.array([float(right) for _, right in self.equations])
 
     def _balance(self, y: np.ndarray) -> list[Fraction]:
         """Return fractions near y for which all equations hold: a few large multipliers take up what rounding left."""
@@ -201,7 +201,8 @@ class Program:
             return exact
         E, _ = self._equations()
         size = np.where(self.free, np.abs(y) + 1e-6, np.maximum(y, 0))
-        _, R, order = qr(E.toarray() * np.sqrt(size), pivoting=True, mode="economic")
+        found: Any = qr(E.toarray() * np.sqrt(size), pivoting=True, mode="economic")
+        R, order = found[1:]
         diagonal = np.abs(np.diag(R))
         rank = int((diagonal > 1e-9 * diagonal[0]).sum())
         chosen = {int(j): at for at, j in enumerate(order[:rank])}
@@ -326,7 +327,7 @@ class _Block:
         return sp.csr_matrix(total)
 
     def _real(self, u: np.ndarray) -> np.ndarray:
-        return np.concatenate([u.real, u.imag], 1) if self.complex else u.real
+        return np.concatenate([np.real(u), np.imag(u)], 1) if self.complex else np.real(u)
 
     def _symmetric(self, triangle: np.ndarray) -> np.ndarray:
         M = np.zeros((self.order, self.order))

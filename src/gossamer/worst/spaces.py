@@ -13,8 +13,9 @@ Gram matrices of the basis are what a semidefinite program chooses. A space says
 Why `Eigenvalues` loses nothing on a network whose agents are all alike. Let W be normal, $W = \sum_k w_k P_k$ with
 orthogonal projectors $P_k$. Constraints and metrics that treat agents alike see arrays A, B only by their means and by
 $\frac1n \sum_i \langle a_i, b_i \rangle = \sum_k \mathrm{Re}\, \langle P_k A, P_k B \rangle / n$, and each array is
-$\sum_j p_j(W) B_j$ for polynomials $p_j$. So only the blocks $S_k$, with entries $\langle P_k B_i, P_k B_j \rangle / n$,
-matter. Conversely, given any $S_k \succeq 0$, the vectors $\sum_k \sqrt{n / \mathrm{tr} P_k}\, P_k \otimes S_k^{1/2}$
+$\sum_j p_j(W) B_j$ for polynomials $p_j$. So only the blocks $S_k$ with the entries
+$\langle P_k B_i, P_k B_j \rangle / n$ matter. Conversely, given any $S_k \succeq 0$, the
+vectors $\sum_k \sqrt{n / \mathrm{tr} P_k}\, P_k \otimes S_k^{1/2}$
 have these blocks, for every single agent if the diagonal of each $P_k$ is constant: rings, tori, hypercubes,
 exponential and complete graphs. A pair of complex eigenvalues is one block, whose matrix is Hermitian.
 """
@@ -71,13 +72,13 @@ class Vectors:
             return self
         raise NotLinear("a worst case needs a rule that is linear in its arrays, but this one adds a number to one.")
 
-    def __mul__(self, number: Any) -> "Vectors":
+    def __mul__(self, number: Any) -> Any:
         if isinstance(number, numbers.Number) or (isinstance(number, np.ndarray) and self.space.has_numbers(number)):
             return Vectors(self.space, self.c * number)
-        self._refuse()
+        return self._refuse()
 
     def __truediv__(self, number: Any) -> "Vectors":
-        return self * (1 / number) if isinstance(number, (numbers.Number, np.ndarray)) else self._refuse()
+        return self * (1 / number) if isinstance(number, (float, int, np.number, np.ndarray)) else self._refuse()
 
     def __neg__(self) -> "Vectors":
         return Vectors(self.space, -self.c)
@@ -92,8 +93,8 @@ class Vectors:
 
     def _refuse(self, *_: Any) -> Any:
         raise NotLinear(
-            "a worst case needs a rule that is linear in its arrays, but this one takes a product, a power, an absolute "
-            "value or a comparison of them: such rules are judged in the simulator only."
+            "a worst case needs a rule that is linear in its arrays, but this one takes a product, a power, an "
+            "absolute value or a comparison of them: such rules are judged in the simulator only."
         )
 
     __pow__ = __abs__ = __lt__ = __gt__ = __le__ = __ge__ = __rtruediv__ = __getitem__ = _refuse
@@ -295,7 +296,7 @@ def spectrum_of(network: Network) -> tuple[np.ndarray, np.ndarray, bool] | None:
     else:  # a normal matrix's Schur form is diagonal
         from scipy.linalg import schur
 
-        T, U = schur(rest, output="complex")
+        T, U = schur(rest, output="complex")[:2]
         w = np.diag(T)
     values, shares, alike, seen = [], [1 / n], True, np.zeros(n, bool)
     for k in range(n):
