@@ -76,6 +76,7 @@ from .results.recommendation import Recommendation
 from .results.result import Result
 from .results.study import Study, concat
 from .worst.case import convex, lipschitz, smooth
+from .worst.certificate import LyapunovBound, best_step, certificate, diverging, largest_step
 from .worst.exact import Worst, worst_case
 
 __version__: str
@@ -124,6 +125,7 @@ __all__ = [
     "InputError",
     "LocalBiasedDMT",
     "LocalStep",
+    "LyapunovBound",
     "Mixing",
     "MoTEF",
     "MomentumTracking",
@@ -147,6 +149,8 @@ __all__ = [
     "Worst",
     "aggregators",
     "algorithms",
+    "best_step",
+    "certificate",
     "clock",
     "clocks",
     "compare",
@@ -155,8 +159,10 @@ __all__ = [
     "convex",
     "data",
     "devices",
-    "logs",
+    "diverging",
+    "largest_step",
     "lipschitz",
+    "logs",
     "metric",
     "networks",
     "oracles",
