@@ -4,8 +4,10 @@ Of a method with all its numbers the bound is for these; of one that tuning woul
 best η, and λ where the method has one.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +20,8 @@ from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem
 from gossamer.specs.setup import Candidate
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.worst import Bias, LyapunovBound, best_step, certificate, largest_step, smooth
-from gossamer.worst.certificate import CONSTANTS, SYMBOLS
+from gossamer.worst import Bias, LyapunovBound, NotProven, best_step, certificate, diverging, largest_step, smooth
+from gossamer.worst.certificate import CONSTANTS, MOST_AGENTS, SYMBOLS, ask
 from gossamer.worst.program import load_solver
 
 START = {"eta": 0.25, "lam": 0.5}
@@ -33,7 +35,7 @@ class Proved:
     method: str
     found: LyapunovBound | None
     largest: LyapunovBound | None
-    """The certificate of the largest η, all other numbers being the same."""
+    """The certificate of the largest η with a floor below ‖∇F(x⁰)‖², all other numbers being the same."""
     reason: str
     seconds: float
 
@@ -93,10 +95,11 @@ class Proofs:
         ]
         if rows:
             head += ["largest η", "verified", "s"]
-            lines.append(Table(head, rows, [False, *[True] * (len(head) - 1)]).text(rule=True))
-            lines.append(
-                f"To stay at the start, where ‖∇F‖² = {c.gradient_at_start:.4g}, keeps every bound above that."
-            )
+            lines += [
+                Table(head, rows, [False, *[True] * (len(head) - 1)]).text(rule=True),
+                "The largest η, found by bisection, is that of a proved floor below ‖∇F(x⁰)‖²",
+                f"= {c.gradient_at_start:.4g}; a bound above that says nothing, since to stay at the start keeps it.",
+            ]
         lines += [f"- {row.method}: {row.reason}" for row in self.rows if row.found is None]
         estimated = [name for name, source in c.sources.items() if source == "estimate"]
         if estimated:
@@ -172,25 +175,33 @@ def _prove(
         if progress:
             progress(f"{candidate.title}: {text}")
 
-    found = largest = None
+    found = largest = rule = None
     reason = ""
     try:
         start = {"eta": START["eta"] / c.smoothness, "lam": START["lam"]}
         if unknown := [name for name in candidate.open if name not in start]:
             raise InputError(f"{unknown[0]} is left to tuning: a proof needs its value.")
         rule = candidate.kind(**{**{k: start[k] for k in candidate.open}, **candidate.fixed})
+        say(f"{ask(rule, network, **about).build(rule).size}, several times over")
         if candidate.open:
             found = best_step(rule, network, over=[*candidate.open], seconds=seconds / 2, progress=say, **about)
         else:
             found = certificate(rule, network, seconds=seconds / 2, **about)
     except MissingPackage:
         raise
+    except NotProven as error:
+        reason = str(error)
+        if rule is not None and network.agents <= MOST_AGENTS:
+            with suppress(InputError):
+                where = diverging(rule, network, about["functions"])
+                reason += f" In fact {where}." if where else " No quadratic was found on which it diverges."
     except InputError as error:
         reason = str(error)
     try:
         if found is not None and isinstance(getattr(found.rule, "eta", None), float):
             left = seconds - (time.monotonic() - began)
-            largest = largest_step(found.rule, network, seconds=left, progress=say, **about)
+            floor = c.gradient_at_start or math.inf
+            largest = largest_step(found.rule, network, floor=floor, seconds=left, progress=say, **about)
     except InputError as error:
         say(str(error))
     return Proved(candidate.title, found, largest, reason, time.monotonic() - began)

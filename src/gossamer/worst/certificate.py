@@ -48,7 +48,7 @@ from gossamer.worst.case import (
     check_bias,
     smooth,
 )
-from gossamer.worst.exact import BUDGET, check_rule, choose_space
+from gossamer.worst.exact import BUDGET, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
 from gossamer.worst.program import Block, NotProven, OutOfTime, Program
 from gossamer.worst.spaces import SAME, Eigenvalues, Given, Interval, NotLinear, Space, Term, Vectors, pad
@@ -339,6 +339,14 @@ class LyapunovProgram:
                     row[self.a] = row.get(self.a, 0.0) + push / self.unit
             found.append(row)
         return found
+
+    @property
+    def size(self) -> Size:
+        """The size of the program, with a forecast of one solution: blocks share few variables, so each counts once."""
+        orders = [len(one.used()) * (2 if one.is_complex() else 1) for one in self.program.inequalities]
+        triangles = [n * (n + 1) // 2 for n in orders]
+        seconds = 0.02 + 5e-8 * sum(t**3 for t in triangles)
+        return Size(tuple(orders), len(self.program.free), seconds, 3 * 8.0 * sum(t**2 for t in triangles))
 
     def cost(self, weights: dict[str, float]) -> dict[int, float]:
         """Return the cost of every variable, for the weights of the constants."""
@@ -672,22 +680,32 @@ class Question:
     steps: float
     given: dict[str, float]
 
+    def build(self, rule: Any) -> LyapunovProgram:
+        """Return the program of a rule."""
+        check_rule(rule)
+        if schedules(rule):
+            raise InputError(f"{rule!r} has schedules, but a Lyapunov function is of a rule with constant numbers.")
+        return LyapunovProgram(Problem(rule, self.space, self.functions, self.bias, self.given["noise"] > 0))
+
     def attempt(self, rule: Any, deadline: float, thorough: bool = False) -> LyapunovBound:
         """Return the best proved bound, or raise NotProven.
 
         Programs are scaled by the solution of the one before, which the solver needs where step sizes are tiny.
         """
         began = time.monotonic()
-        check_rule(rule)
-        if schedules(rule):
-            raise InputError(f"{rule!r} has schedules, but a Lyapunov function is of a rule with constant numbers.")
-        problem = Problem(rule, self.space, self.functions, self.bias, self.given["noise"] > 0)
         largest = max(self.given.values())
         if not largest > 0:
             raise InputError("give at least one of Δ, ζ₀², ζ², σ_f² and σ² above 0: the bound is 0 otherwise.")
         # what costs nothing would grow without bounds
         weights = _weigh({k: max(v, TINY * largest) for k, v in self.given.items()}, self.steps)
-        program = LyapunovProgram(problem)
+        program = self.build(rule)
+        size, left = program.size, deadline - time.monotonic()
+        if 0 < left < size.seconds or size.memory > 0.7 * machine_memory():
+            raise OutOfTime(
+                f"the program of {rule.name} on {self.network} has {size}, beyond the {left:.3g} s that are left or "
+                "this machine's memory: take a network with fewer distinct eigenvalues, or in its place a "
+                "spectrum = (low, high), whose program is as small for any number of agents."
+            )
         best: LyapunovBound | None = None
         fault = ""
         for _ in range(PASSES):
@@ -712,7 +730,7 @@ class Question:
                     continue
                 constants = program.constants(y)
                 found = LyapunovBound(
-                    problem, self.network, constants, self.given, self.steps, y, (program.rows, program.sizes),
+                    program.problem, self.network, constants, self.given, self.steps, y, (program.rows, program.sizes),
                     time.monotonic() - began,
                 )  # fmt: skip
                 if best is None or found.bound() < best.bound():
