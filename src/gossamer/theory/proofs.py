@@ -144,7 +144,7 @@ def prove(
         given: constants that are taken as they are, such as `smoothness` and `excess`.
     """
     load_solver()
-    c = constants_of(problem, network, completed(oracle or exact()), seeds=seeds, **given)
+    c = constants_of(problem, network, completed(oracle or exact()), seeds=seeds, warm=0, **given)
     if c.relative >= 1:
         raise InputError(f"M_f is {c.relative:.4g}: from 1 on a gradient may be answered by zero, and no method moves.")
     about, rows = question_of(c, steps), []

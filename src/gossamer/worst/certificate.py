@@ -51,7 +51,7 @@ from gossamer.worst.case import (
 from gossamer.worst.exact import BUDGET, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
 from gossamer.worst.program import Block, NotProven, OutOfTime, Program
-from gossamer.worst.spaces import SAME, Eigenvalues, Given, Interval, NotLinear, Space, Term, Vectors, pad
+from gossamer.worst.spaces import SAME, Eigenvalues, Given, Interval, NotLinear, Space, Term, Vectors, pad, spectrum_of
 
 CONSTANTS = ("excess", "start", "bias0", "noise0", "heterogeneity", "bias", "noise")
 """The constants of a bound: of Δ, ζ₀², σ_f² and σ² over T, and of ζ², σ_f² and σ² for ever."""
@@ -69,6 +69,9 @@ MARGINS = (1e-8, 1e-6, 1e-5, 1e-4)
 
 TINY = 1e-6
 """The least weight of a number, as a share of the largest."""
+
+LEAST = 4.0**-15
+"""The least share of the step size where a search begins that it goes down to."""
 
 FLOOR_ROUNDS = 1e4
 """ηLT in the search for a floor: the start's share of the bound is small, but must not be free."""
@@ -154,18 +157,19 @@ class _Agents(SymbolicAgents):
             return super().gradient(*points)
         case = self.case
         assert isinstance(case, _AnyCase)
-        if len(points) > 1:
+        x, *others = points
+        if others:
             raise InputError(
                 "the rule asks for gradients at several points with one sample, whose noise may differ from point to "
                 "point: bound it without noise."
             )
-        if any(case.is_noisy(x) for x in points):
+        if case.is_noisy(x):
             raise InputError(
                 "the rule asks for a gradient where the noise of the same round took it, which no quadratic form "
                 "follows: bound it without noise."
             )
         case.noise.append(xi := case.space.leaf())
-        return case.ask(points[0]) + xi
+        return case.ask(x) + xi
 
     full_gradient = gradient
 
@@ -527,6 +531,23 @@ class LyapunovBound:
         n = f" and {round(1 / space.shares[0])} agents" if self.problem.noisy and space.shares is not None else ""
         return f"{self.network}, and all normal networks with its {len(space.values)} distinct eigenvalues{n}"
 
+    def covers(self, network: Network) -> bool:
+        """Return True if it holds for a network."""
+        space, found = self.problem.space(), spectrum_of(network)
+        if found is None:
+            return False
+        values, shares, _ = found
+        if isinstance(space, Interval):
+            return bool((np.abs(values.imag) < SAME).all() and (values.real >= space.low - SAME).all()
+                        and (values.real <= space.high + SAME).all())  # fmt: skip
+        assert isinstance(space, Eigenvalues)
+        known = space.values[1:, 0]
+        apart = np.abs(values[:, None] - known).min(1, initial=math.inf)
+        if not self.problem.noisy:
+            return bool((apart < SAME).all())
+        same = space.shares is not None and len(shares) == len(space.shares)
+        return same and bool((np.abs(values - known) < SAME).all() and np.allclose(shares, space.shares, atol=1e-12))
+
     @property
     def phi(self) -> str:
         """Φ as text, with the names of the rule's arrays; w is the eigenvalue of a block, and the mean has w = 1."""
@@ -603,10 +624,11 @@ class LyapunovBound:
             part.write_text(json.dumps(self.asdict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
-    def read(cls, path: Path | str, rule: Any = None) -> "LyapunovBound":
+    def read(cls, path: Path | str, rule: Any = None, network: Network | None = None) -> "LyapunovBound":
         """Read a certificate and verify it from scratch: NotProven if it was changed.
 
-        A rule is needed only where it has parts besides its numbers, such as a compressor.
+        A rule is needed only where it has parts besides its numbers, such as a compressor. With a network, the
+        certificate must hold for it.
         """
         try:
             raw = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -645,6 +667,8 @@ class LyapunovBound:
                 raise
             raise InputError(f"{path} is no certificate that can be read: {error}.") from None
         found.check()
+        if network is not None and not found.covers(network):
+            raise NotProven(f"{path} is about {found.network}, whose eigenvalues are not those of {network.name}.")
         return found
 
     def __repr__(self) -> str:
@@ -719,7 +743,14 @@ class Question:
                 cost = program.cost(weights)
                 largest = max(map(abs, cost.values()))
                 scaled = {j: w / largest for j, w in cost.items()}
-                solution = program.program.solve(scaled, margin=margin, seconds=left, tolerance=min(margin, 1e-9) / 4)
+                try:
+                    solution = program.program.solve(
+                        scaled, margin=margin, seconds=left, tolerance=min(margin, 1e-9) / 4
+                    )
+                except OutOfTime:
+                    if best is None:
+                        raise
+                    return best
                 if "Infeasible" in solution.status or not np.isfinite(solution.y).all():
                     fault = f"the solver says {solution.status}"
                     continue
@@ -834,19 +865,24 @@ def largest_step(
         return found if good else None
 
     best, low, high = None, begin, begin
-    while best is None:  # downwards until one is proved
-        best = attempt(low)
+    asked.build(rule)
+    try:
+        while best is None:  # downwards until one is proved
+            best = attempt(low)
+            if best is None:
+                high, low = low, low / 4
+                if low < begin * LEAST:
+                    raise NotProven(f"no step size of {rule.name} down to {low:.2g} has a proved floor of {floor:.4g}.")
+        while high == low:
+            found = attempt(4 * low)
+            best, low, high = (found, 4 * low, 4 * low) if found else (best, low, 4 * low)
+        while high > 1.01 * low:
+            middle = math.sqrt(low * high)
+            found = attempt(middle)
+            best, low, high = (found, middle, high) if found else (best, low, middle)
+    except OutOfTime:
         if best is None:
-            high, low = low, low / 4
-            if low < begin * 4.0**-15:
-                raise NotProven(f"no step size of {rule.name} down to {low:.2g} has a proved floor of {floor:.4g}.")
-    while high == low:
-        found = attempt(4 * low)
-        best, low, high = (found, 4 * low, 4 * low) if found else (best, low, 4 * low)
-    while high > 1.01 * low:
-        middle = math.sqrt(low * high)
-        found = attempt(middle)
-        best, low, high = (found, middle, high) if found else (best, low, middle)
+            raise
     return best
 
 
@@ -876,7 +912,9 @@ def best_step(
             try:
                 one = dataclasses.replace(rule, **dict(zip(names, at, strict=True)))
                 tried[at] = asked.attempt(one, deadline)
-            except NotProven:
+            except OutOfTime:
+                raise
+            except InputError:  # not proved, or beyond the range of a number
                 tried[at] = None
             found = tried[at]
             if progress:
@@ -890,9 +928,10 @@ def best_step(
         return min(v, float(allowed.high)) if isinstance(allowed, Range) else v
 
     best = tuple(float(getattr(rule, n)) for n in names)
+    asked.build(rule)
     while not math.isfinite(attempt(best)):  # downwards until one is proved
         best = (best[0] / 4, *best[1:])
-        if best[0] < float(getattr(rule, names[0])) * 4.0**-15:
+        if best[0] < float(getattr(rule, names[0])) * LEAST:
             raise NotProven(f"no bound of {rule.name} was proved with {names[0]} down to {best[0]:.2g}.")
     stride = 4.0
     while stride > 1.03:
@@ -969,8 +1008,8 @@ class _Quadratics(SymbolicAgents):
         self.curvatures = curvatures[:, None]
 
     def gradient(self, *points: Any) -> Any:
-        answers = tuple(Vectors(x.space, x.c * self.curvatures) for x in points)
-        return answers if len(answers) > 1 else answers[0]
+        first, *others = (Vectors(x.space, x.c * self.curvatures) for x in points)
+        return (first, *others) if others else first
 
     full_gradient = gradient
 
