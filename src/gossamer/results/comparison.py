@@ -11,8 +11,7 @@ from gossamer.basics.html import tag
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_number, some
 from gossamer.core import InputError, brief
-from gossamer.results.result import Key, Result, last_rows
-from gossamer.results.runs import MethodRuns
+from gossamer.results.result import Key, MethodRuns, Result, last_rows
 from gossamer.results.statistics import difference, interval, joint_level
 from gossamer.results.study import (
     ROUNDING,

@@ -3,14 +3,14 @@
 import glob
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from gossamer.core import InputError, nearest
 from gossamer.metrics import AXES, COLUMNS, OURS, Label
 from gossamer.results import privacy
 from gossamer.results.exports import RunTable
-from gossamer.results.statistics import interval
+from gossamer.results.statistics import by_replicate, interval
 from gossamer.results.store import pack, unpack
 
 if TYPE_CHECKING:
@@ -395,24 +395,70 @@ def runs_frame(
     for seed, run in runs.items():
         has_diverged = run.diverged >= 0
         alive = run.rounds < run.diverged if has_diverged else slice(None)
-        columns: dict[str, Any] = {"round": run.rounds[alive].tolist() + [run.diverged] * has_diverged}
-        height = len(columns["round"])
+        rounds = np.append(run.rounds[alive], [run.diverged] * has_diverged).astype(np.int64)
         end = "diverged" if has_diverged else "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
-        columns["status"] = ["ok"] * (height - 1) + [end]
+        status = ["ok"] * (len(rounds) - 1) + [end]
+        columns: dict[str, Any] = {"replicate": replicates[seed], "seed": seed, "round": rounds, "status": status}
         for name in metrics:
+            values = columns[name] = np.full(len(rounds), np.nan)
             if name in run.metrics:
-                values = [*run.metrics[name][alive].astype(float).tolist(), *[None] * has_diverged]
-            else:
-                # of the end, or not measured in this run at all: both have no value in the rows before
-                values = [None] * (height - 1) + [None if has_diverged else run.ends.get(name)]
-            is_shown = [value is not None and abs(value) <= LARGEST_METRIC for value in values]
-            columns[name] = [value if shown else None for value, shown in zip(values, is_shown, strict=True)]
-        frame = pl.DataFrame(columns, schema_overrides={"round": pl.Int64} | dict.fromkeys(metrics, pl.Float64))
-        keys = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
-        keys += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
-        counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
-        parts.append(frame.select(*keys, pl.all(), *counts))
-    return pl.concat(parts)
+                measured = run.metrics[name][alive]
+                values[: len(measured)] = measured
+            elif not has_diverged:  # of the end, or not measured in this run at all
+                values[-1] = run.ends.get(name, np.nan)
+        parts.append(pl.DataFrame(columns, schema_overrides={"replicate": pl.Int64, "seed": pl.Int64}))
+    # a figure and a mean have no use for what is not finite, or nearly so
+    values = pl.col(list(metrics))
+    return pl.concat(parts).select(
+        pl.lit(algorithm).alias("algorithm"),
+        pl.lit(setting).alias("setting"),
+        pl.col("replicate", "seed", "round").cast(pl.Int64),
+        "status",
+        pl.when(values.is_finite() & (values.abs() <= LARGEST_METRIC)).then(values),
+        *((start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()),
+    )
+
+
+class SeedRun(NamedTuple):
+    """The costs and the metric of a run at the rounds at which the metric was measured."""
+
+    costs: dict[str, np.ndarray]
+    """By axis of figures, such as rounds and bytes."""
+    values: np.ndarray
+    status: str
+
+
+class MethodRuns(NamedTuple):
+    """The runs of one method for one metric, as verdicts and comparisons read them from a table."""
+
+    by_seed: dict[int, SeedRun]
+    replicates: dict[int, int]
+    """The replicate of each seed."""
+    last: int
+    """The last round."""
+
+    @staticmethod
+    def of(rows: pl.DataFrame, key: Key, metric: str, axes: Sequence[str] = ()) -> "MethodRuns":
+        """Return the runs of a method among rows of a result's table, with their costs on some axes."""
+        own = rows.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
+        runs = {}
+        for (seed,), each in own.group_by("seed", maintain_order=True):
+            known = each.filter(pl.col(metric).is_finite())
+            costs = {axis: known[AXES[axis].name].cast(pl.Float64).to_numpy() for axis in axes}
+            runs[int(str(seed))] = SeedRun(costs, known[metric].to_numpy(), str(each["status"][-1]))
+        return MethodRuns(runs, dict(own.select("seed", "replicate").iter_rows()), int(own["round"].to_numpy().max()))
+
+    @property
+    def lost(self) -> int:
+        """The number of runs that diverged or have no value."""
+        return sum([run.status == "diverged" or not len(run.values) for run in self.by_seed.values()])
+
+    @property
+    def ends(self) -> dict[int, float]:
+        """The last value of each replicate, the mean over its seeds without those that diverged."""
+        alive = {seed: run for seed, run in self.by_seed.items() if run.status != "diverged" and len(run.values)}
+        # the seeds of one tuning are not independent: they are averaged before anything is compared
+        return by_replicate({seed: float(run.values[-1]) for seed, run in alive.items()}, self.replicates)
 
 
 def last_rows(frame: pl.DataFrame) -> pl.DataFrame:

@@ -80,9 +80,11 @@ class Store:
 
     def _locate(self, key: CellKey) -> tuple[str, Path]:
         """Return the hash of what was asked for, and the file of the cell."""
-        asked = {name: value for name, value in key.get("setting", {}).items() if name != MADE_BY}
-        texts = [json.dumps(part, sort_keys=True, allow_nan=False) for part in ({**key, "setting": asked}, key)]
-        request, whole = [hashlib.sha256(text.encode()).hexdigest()[:24] for text in texts]
+        asked = {**key, "setting": {**key.get("setting", {}), MADE_BY: None}}
+        request, whole = [
+            hashlib.sha256(json.dumps(part, sort_keys=True, allow_nan=False).encode()).hexdigest()[:24]
+            for part in (asked, key)
+        ]
         return request, self.folder / f"{request}-{whole}.cell"
 
     def _explain(self, request: str, now: Mapping[str, Any]) -> None:

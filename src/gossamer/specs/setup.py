@@ -368,8 +368,11 @@ class Setup:
 
     @functools.cached_property
     def contents(self) -> str:
-        """The digest of all that the problem, the network and the oracle hold, as a part of cache keys."""
-        return digest(self.problem, self.network, self.oracle)
+        """The digest of all that the problem, the network and the oracle hold, as a part of cache keys.
+
+        It is "" where `key` and the source of Gossamer decide that already: a user's own function may read anything.
+        """
+        return "" if self.key and not self.makers else digest(self.problem, self.network, self.oracle)
 
     def key_of(self, rule: Rule) -> dict[str, Any]:
         """Return all that determines a run of this rule, besides its seed, its length and its block."""
