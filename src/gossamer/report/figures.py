@@ -27,7 +27,7 @@ from gossamer.report.tables import write_file
 from gossamer.results.statistics import half_width
 
 if TYPE_CHECKING:
-    from gossamer.results.recommendation import Recommendation
+    from gossamer.experiments.recommend import Recommendation
     from gossamer.results.result import Result
     from gossamer.results.study import Study
 
