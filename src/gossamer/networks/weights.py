@@ -125,7 +125,7 @@ def _is_constant_fastest(rows: np.ndarray, columns: np.ndarray, degrees: np.ndar
 
 
 def _fastest(i: np.ndarray, j: np.ndarray, n: int) -> np.ndarray:
-    r"""Return the weights w of the links i–j that minimise s, where $-sI \preceq W \preceq sI$ on vectors that sum to 0.
+    r"""Return the weights w of the links i–j of least s with $-sI \preceq W \preceq sI$ on vectors that sum to 0.
 
     $W = I - \sum_k w_k a_k a_k^\top$ with $a_k = e_i - e_j$, in an orthonormal basis of these vectors.
     """
