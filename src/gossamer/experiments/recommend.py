@@ -897,6 +897,7 @@ class Search:
             "every": max(1, winner.rounds // 100),
             "seeds": list(range(start, start + seeds)) if start else seeds,
             "dtype": self.spec.run.dtype,
+            **({"apart": self.spec.run.apart} if self.spec.run.apart else {}),
         }
         given["algorithm"] = [winner.algorithm | winner.settings[0]]
         heading = f"# Recommended for {goal.sought}: {title(rows[answer])}, {rows[answer]['setting']}.\n\n"
@@ -1000,7 +1001,8 @@ class Search:
             # as dense as 2 % of what the target took in the search
             share = one.scores[0].between[1] / one.costs.at(self.goal.currency, rounds)
             every = max(1, int(0.02 * min(share, 1) * rounds), rounds // MOST_MARKS)
-        return RunPlan(rounds, every, self.spec.run.dtype, metrics=CRITERIA, quick=not finals)
+        apart = one.setup.plan.apart
+        return RunPlan(rounds, every, self.spec.run.dtype, metrics=CRITERIA, quick=not finals, apart=apart)
 
     def _width(self, one: Contender) -> Width:
         """Return the shape of a contender's blocks: as wide as a stage of its tuning after the first."""

@@ -207,7 +207,7 @@ class Spec(Section):
             with errors_at(where):
                 oracle = oracle | stage
         with errors_at("[run]"):
-            plan, seeds = plan_run(run.steps, run.every, run.seeds, run.dtype, run.until)
+            plan, seeds = plan_run(run.steps, run.every, run.seeds, run.dtype, run.until, run.apart)
         candidates = [
             self._build_candidate(f"[[algorithm]] number {number}:", given, problem.agents)
             for number, given in enumerate(self.algorithm, start=1)
