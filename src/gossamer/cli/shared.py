@@ -174,7 +174,7 @@ def load_own(files: list[Path] | None) -> None:
             load_file(file)
 
 
-def is_told_by_another() -> bool:
+def is_reported_elsewhere() -> bool:
     """Return True in all processes but the first that `gossamer launch` started: before they meet, all refuse alike."""
     return os.environ.get("GOSSAMER_LAUNCHED", "0") != "0"
 

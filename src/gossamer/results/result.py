@@ -98,29 +98,32 @@ class Summary:
     def layout(self) -> Table:
         """Return the columns that a reader needs, as text."""
         table = self.table
+        columns: dict[str, list[str]] = {name: table[name].to_list() for name in TEXTS if name in table.columns}
         shown = [name for name, label in self.metrics.items() if label.summary and name in table.columns]
-        names = [name for name in shown if table[name].null_count() < len(table)]
-        texts = [name for name in TEXTS if name in table.columns]
-        timed, private = "seconds" in table.columns, "epsilon" in table.columns
-        has_targets = table["reached"].null_count() < len(table)
-        head = [*texts, *names, *(column.short for column in TOTALS)]
-        powered = "joules" in table.columns
-        head += [*["seconds"] * timed, *["joules"] * powered, "diverged", *["reached"] * has_targets, *["ε"] * private]
-        body = []
-        for row in table.iter_rows(named=True):
-            cells = [row[name] for name in texts]
-            cells += [format_number(row[name], row[f"{name}_±"], missing="-") for name in names]
-            paid = [(row[column.name] / column.unit, column.total) for column in TOTALS]
-            cells += [format_number(value, digits=digits) if digits else f"{value:,.0f}" for value, digits in paid]
-            cells += [format_number(row["seconds"], row["seconds_±"], missing="-")] if timed else []
-            cells += [format_number(row["joules"], missing="-")] if powered else []
-            cells += [
-                f"{row['diverged']} of {row['seeds']}" + ", ended above its start" * bool(row["ended_above_start"])
-            ]
-            cells += [f"{row['reached'] or 0} of {row['seeds']}"] if has_targets else []
-            cells += [format_number(row["epsilon"], missing="-")] if private else []
-            body.append(cells)
-        return Table(head, body, [name not in TEXTS for name in head])
+
+        def with_half(name: str) -> list[str]:
+            pairs = table.select(name, f"{name}_±").iter_rows()
+            return [format_number(value, half, missing="-") for value, half in pairs]
+
+        for name in shown:
+            if table[name].null_count() < len(table):
+                columns[name] = with_half(name)
+        for column in TOTALS:
+            paid = [value / column.unit for value in table[column.name]]
+            digits = column.total
+            columns[column.short] = [format_number(one, digits=digits) if digits else f"{one:,.0f}" for one in paid]
+        if "seconds" in table.columns:
+            columns["seconds"] = with_half("seconds")
+        if "joules" in table.columns:
+            columns["joules"] = [format_number(value, missing="-") for value in table["joules"]]
+        lost = table.select("diverged", "seeds", "ended_above_start").iter_rows()
+        columns["diverged"] = [f"{k} of {seeds}" + ", ended above its start" * bool(above) for k, seeds, above in lost]
+        if table["reached"].null_count() < len(table):
+            columns["reached"] = [f"{k or 0} of {seeds}" for k, seeds in table.select("reached", "seeds").iter_rows()]
+        if "epsilon" in table.columns:
+            columns["ε"] = [format_number(value, missing="-") for value in table["epsilon"]]
+        rows = list(zip(*columns.values(), strict=True))
+        return Table([*columns], rows, [name not in TEXTS for name in columns])
 
     def __str__(self) -> str:
         table = self.layout()

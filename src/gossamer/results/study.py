@@ -199,17 +199,14 @@ class Study(RunTable):
         is_one_problem = set(SHARED["problem"]) & find_differences(self.results, problems).keys() == set()
         compared = self.curves() if is_one_problem else self.results
         matters = stated.get("matters") if matters is None else matters
-        return judge_methods(compared, metric, matters, self._tuned_rounds())
-
-    def _tuned_rounds(self) -> dict[tuple[str, str], int]:
-        """Return the rounds for which each algorithm was tuned, by variant and name; none if tuning counted rounds."""
-        found: dict[tuple[str, str], int] = {}
+        # the rounds for which each algorithm was tuned, by variant and name; none if tuning counted rounds
+        rounds: dict[tuple[str, str], int] = {}
         if self.tuning is not None and {"rounds", "criterion"} <= {*self.tuning.columns}:
             tried = self.tuning.filter(pl.col("criterion") != "rounds").drop_nulls("rounds")
-            for variant, title, rounds in tried.select("variant", "algorithm", "rounds").unique().iter_rows():
-                found[variant, title.partition(" (")[0]] = rounds
-                found["", variant] = rounds  # where variants with one algorithm each are the methods
-        return found
+            for variant, title, number in tried.select("variant", "algorithm", "rounds").unique().iter_rows():
+                rounds[variant, title.partition(" (")[0]] = number
+                rounds["", variant] = number  # where variants with one algorithm each are the methods
+        return judge_methods(compared, metric, matters, rounds)
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """Draw one variant, or all where each has a single algorithm: see `Result.plot`."""

@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from gossamer.basics.html import Markup, tag
+from gossamer.basics.sizes import shown
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_duration, format_number, join_words, plural
 from gossamer.core import InputError, Range
@@ -67,8 +68,7 @@ def format_amount(currency: str, amount: float) -> str:
         return format_duration(amount)
     if currency == "joules":
         return f"{format_number(amount, digits=3)} J"
-    power = min(3, max(0, int(math.log10(max(amount, 1)) // 3)))
-    return f"{amount / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
+    return shown(amount)
 
 
 @dataclass(frozen=True)

@@ -176,13 +176,13 @@ class Setup:
     makers: tuple[Callable[..., Any], ...] = ()
     """The user's own functions that built some of the objects."""
 
-    @property
+    @functools.cached_property
     def shares(self) -> list[list[int]]:
         """The seeds of each tuning replicate; all in one where nothing is tuned."""
         size = len(self.seeds) // (self.tuning.replicates if self.tuning else 1)
         return [self.seeds[k : k + size] for k in range(0, len(self.seeds), size)]
 
-    @property
+    @functools.cached_property
     def width(self) -> Width:
         """The shape of a compiled block of the final runs."""
         return Width(self.run.together, self.run.seeds_together or len(self.shares[0]))
