@@ -50,12 +50,13 @@ class Store:
             return None
         request, path = self._locate(key)
         try:
+            if not path.exists():
+                self._explain(request, _code_of(key))
+                return None
             stored, arrays = read_cell(path)
             if stored != json.loads(json.dumps(key)):  # as JSON has it, in which a tuple is a list
                 raise Damaged("it is the cell of another run")
             return arrays
-        except FileNotFoundError:
-            self._explain(request, _code_of(key))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
         except Exception as error:  # whatever a damaged file leads to

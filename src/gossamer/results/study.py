@@ -123,11 +123,13 @@ class Study(RunTable):
         """Return the rows of all results as `Result.frame` has them, under the names of their variants."""
         if list(self.results) == [""]:
             return self.result.frame()
-        frames = self.results.items()
-        return pl.concat(
-            [result.frame().select(pl.lit(variant).alias("variant"), pl.all()) for variant, result in frames],
-            how="diagonal",
-        )
+        return self._stack([result.frame() for result in self.results.values()])
+
+    def _stack(self, frames: Iterable[Any]) -> pl.DataFrame:
+        """Return a table of each variant as one, with the variant in front."""
+        named = zip(self.results, frames, strict=True)
+        parts = [frame.select(pl.lit(variant).alias("variant"), pl.all()) for variant, frame in named]
+        return pl.concat(parts, how="diagonal_relaxed")
 
     def curves(self) -> dict[str, Result]:
         """Return the results by figure: one for each variant, or, where each has one algorithm, all in one."""
@@ -152,17 +154,10 @@ class Study(RunTable):
         # a report asks for it four times: for its page, two files and their LaTeX
         if list(self.results) == [""]:
             return self.result.summary()
-        parts = {variant: result.summary() for variant, result in self.results.items()}
-
-        def stack(frames: Iterable[Any]) -> pl.DataFrame:
-            named = zip(self.results, frames, strict=True)
-            variants = [frame.select(pl.lit(variant).alias("variant"), pl.all()) for variant, frame in named]
-            return pl.concat(variants, how="diagonal_relaxed")
-
-        table = stack(part.table for part in parts.values())
-        ends = stack(part.ends for part in parts.values())
-        labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
-        notes = dict.fromkeys(note for part in parts.values() for note in part.notes)
+        parts = [result.summary() for result in self.results.values()]
+        labels = {name: label for part in parts for name, label in part.metrics.items()}
+        notes = dict.fromkeys(note for part in parts for note in part.notes)
+        table, ends = (self._stack([getattr(part, name) for part in parts]) for name in ("table", "ends"))
         return Summary(table, labels, ends, (*describe_differences(find_differences(self.results)), *notes))
 
     def across(self, metric: str = "loss") -> Across:
