@@ -24,6 +24,7 @@ from gossamer import theory
 from gossamer.report.styles import AMBER, BLUE, COLORS, SKY, VERMILION
 from gossamer.theory.theorem import Form
 from gossamer.worst import LyapunovBound, NotProven
+from gossamer.worst.certificate import ask
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets" / "proofs"
@@ -155,7 +156,7 @@ def phase(rule: Any, network: gs.networks.Network) -> int:
     """Return the index in PHASES of a setting."""
     deadline = time.monotonic() + 60
     for heterogeneity, floor, kind in ((ANY, MOST, 0), (1.0, math.inf, 1)):
-        asked = gs.worst.certificate.ask(rule, network, bias=(0, 1), heterogeneity=heterogeneity, steps=1e4 / rule.eta)
+        asked = ask(rule, network, bias=(0, 1), heterogeneity=heterogeneity, steps=1e4 / rule.eta)
         try:
             if asked.attempt(rule, deadline).floor <= floor:
                 return kind

@@ -536,17 +536,17 @@ class LyapunovBound:
         space, found = self.problem.space(), spectrum_of(network)
         if found is None:
             return False
-        values, shares, _ = found
+        values, shares = np.asarray(found[0], complex), found[1]
         if isinstance(space, Interval):
-            return bool((np.abs(values.imag) < SAME).all() and (values.real >= space.low - SAME).all()
-                        and (values.real <= space.high + SAME).all())  # fmt: skip
+            inside = (values.real >= space.low - SAME) & (values.real <= space.high + SAME)
+            return bool((inside & (np.abs(values.imag) < SAME)).all())
         assert isinstance(space, Eigenvalues)
         known = space.values[1:, 0]
-        apart = np.abs(values[:, None] - known).min(1, initial=math.inf)
         if not self.problem.noisy:
-            return bool((apart < SAME).all())
-        same = space.shares is not None and len(shares) == len(space.shares)
-        return same and bool((np.abs(values - known) < SAME).all() and np.allclose(shares, space.shares, atol=1e-12))
+            return bool((np.abs(values[:, None] - known).min(1, initial=math.inf) < SAME).all())
+        if space.shares is None or len(shares) != len(space.shares):
+            return False
+        return bool((np.abs(values - known) < SAME).all() and np.allclose(shares, space.shares, atol=1e-12))
 
     @property
     def phi(self) -> str:
