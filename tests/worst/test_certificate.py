@@ -153,6 +153,12 @@ def written(tmp_path_factory):
         (_shorter, NotProven),
         (lambda raw: raw["functions"].update(L=2.0), NotProven),
         (lambda raw: raw["functions"].update(L=-2.0), InputError),
+        (lambda raw: raw["functions"].update(mu=2.0), InputError),
+        (lambda raw: raw.update(rows=[[[10**4] * len(b) for b in g] for g in raw["rows"]]), InputError),
+        (lambda raw: raw.update(rows=[[[0.5] * len(b) for b in g] for g in raw["rows"]]), InputError),
+        (lambda raw: raw.update(sizes=[[10**4] * len(s) for s in raw["sizes"]]), InputError),
+        (lambda raw: raw.update(sizes=[[5] * len(s) for s in raw["sizes"]]), NotProven),
+        (lambda raw: raw.update(rows=[[]]), InputError),
         (lambda raw: raw["bias"].update(relative=1.0), InputError),
         (lambda raw: raw.update(rule="GNSD(eta=0.2)"), InputError),
         (lambda raw: raw.pop("multipliers"), InputError),
@@ -295,7 +301,7 @@ def test_the_simulator_diverges_where_the_search_says_so():
         if isinstance(rule, gs.BiasedDMT):
             assert gs.certificate(rule, HALF).constants["heterogeneity"] > 0.01
         else:
-            with pytest.raises(NotProven, match="gossamer.diverging"):
+            with pytest.raises(NotProven, match="diverging"):
                 gs.certificate(rule, HALF)
 
 

@@ -50,13 +50,16 @@ from gossamer.worst.case import (
 )
 from gossamer.worst.exact import BUDGET, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
-from gossamer.worst.program import Block, NotProven, OutOfTime, Program
+from gossamer.worst.program import FUZZ, Block, NotProven, OutOfTime, Program
 from gossamer.worst.spaces import SAME, Eigenvalues, Given, Interval, NotLinear, Space, Term, Vectors, pad, spectrum_of
 
 CONSTANTS = ("excess", "start", "bias0", "noise0", "heterogeneity", "bias", "noise")
 """The constants of a bound: of Δ, ζ₀², σ_f² and σ² over T, and of ζ², σ_f² and σ² for ever."""
 
 OVER_T = CONSTANTS[:4]
+
+FURTHEST = 200
+"""The largest exponent that is read from a file: floats end near 1,000, and products of four are taken."""
 
 LARGEST = 5
 """The largest change of an exponent when a program is scaled anew."""
@@ -196,7 +199,8 @@ class LyapunovProgram:
         self.problem, self.program = problem, Program()
         rule, functions = problem.rule, problem.functions
         relations = find_relations(rule, functions)
-        self.names, self.moves, self.unit = relations.names, relations.moves, relations.unit / functions.L
+        self.names, self.moves = relations.names, relations.moves
+        self.unit = 2.0 ** round(math.log2(relations.step / functions.L))
         self.a = self.program.variable()
         case = self._case()
         space = case.space
@@ -219,7 +223,7 @@ class LyapunovProgram:
             {(i, j): self.program.variable(free=True) for i in range(len(pick)) for j in range(i + 1)}
             for pick in self.picks
         ]
-        self.noise: dict[str, list[dict[int, float]]] = {}
+        self.noise: dict[str, list[_NoiseTerms]] = {}
 
         # a round from any state
         self._close(case)
@@ -318,30 +322,29 @@ class LyapunovProgram:
             group.blocks[term.block].add(-1, [term], -1.0)
         for basis, sign in parts:
             for k, Q in enumerate(self.Q):
-                vectors = [basis[i].wide[k] * 2.0**e for i, e in zip(self.picks[k], self.sizes[k], strict=True)]
+                # the mean over noise: its products with all else vanish, and its square is `_noise_of`
+                vectors = [
+                    case.without_noise(basis[i]).c[k] * 2.0**e
+                    for i, e in zip(self.picks[k], self.sizes[k], strict=True)
+                ]
                 for (i, j), q in Q.items():
                     group.blocks[k].add(q, [Term(k, vectors[i], vectors[j], 1.0 if i == j else 2.0)], -sign)
-        drop = case.noise_columns()
-        for block in group.blocks:
-            for _, u, v, _ in block.entries:
-                u[drop] = v[drop] = 0
         add_interval(space, program, group.blocks)
         return group
 
-    def _noise_of(self, case: _AnyCase, basis: list[Vectors], moved: Vectors | None) -> list[dict[int, float]]:
-        """Return the factors of noise of variance 1 in Φ as sums of variables, one for each block."""
+    def _noise_of(self, case: _AnyCase, basis: list[Vectors], moved: Vectors | None) -> list["_NoiseTerms"]:
+        """Return what noise of variance 1 adds to Φ in each block, as the factors of variables and their errors."""
         shares, found = case.space.shares, []  # pyright: ignore[reportAttributeAccessIssue]
         for k, Q in enumerate(self.Q):
-            row: dict[int, float] = {}
+            terms: _NoiseTerms = []
             for column in case.noise_columns():
-                b = [basis[i].wide[k, column] * 2.0**e for i, e in zip(self.picks[k], self.sizes[k], strict=True)]
+                vectors = [basis[i].wide[k] * 2.0**e for i, e in zip(self.picks[k], self.sizes[k], strict=True)]
                 for (i, j), q in Q.items():
-                    factor = shares[k] * float((b[i].conjugate() * b[j]).real)
-                    row[q] = row.get(q, 0.0) + factor * (1 if i == j else 2)
+                    terms.append((q, *_product(vectors[i], vectors[j], column, shares[k] * (1 if i == j else 2))))
                 if k == 0 and moved is not None:
-                    push = float(moved.wide[0, column].real) ** 2 * shares[0] * self.problem.functions.L / 2
-                    row[self.a] = row.get(self.a, 0.0) + push / self.unit
-            found.append(row)
+                    weight = shares[0] * self.problem.functions.L / 2 / self.unit
+                    terms.append((self.a, *_product(moved.wide[0], moved.wide[0], column, weight)))
+            found.append(terms)
         return found
 
     @property
@@ -360,8 +363,8 @@ class LyapunovProgram:
                 if label in weights:
                     cost[j] = weights[label] * scale
         for label, rows in self.noise.items():
-            for row in rows:
-                for j, w in row.items():
+            for terms in rows:
+                for j, w, _ in terms:
                     cost[j] = cost.get(j, 0.0) + weights[label] * w
         return cost
 
@@ -373,10 +376,9 @@ class LyapunovProgram:
                 if label in found:
                     found[label] += Fraction(y[j]) * Fraction(scale)
         for label, rows in self.noise.items():
-            for row in rows:
-                total = sum((Fraction(y[j]) * Fraction(w) for j, w in row.items()), Fraction(0))
-                rounding = sum((abs(Fraction(y[j]) * Fraction(w)) for j, w in row.items()), Fraction(0))
-                found[label] += max(total + rounding * Fraction(2) ** -40, Fraction(0))
+            for terms in rows:
+                most = (Fraction(y[j]) * Fraction(w) + abs(Fraction(y[j])) * Fraction(error) for j, w, error in terms)
+                found[label] += max(sum(most, Fraction(0)), Fraction(0))
         return {label: math.nextafter(float(v), math.inf) if v else 0.0 for label, v in found.items()}
 
     def rescaled(self, y: np.ndarray) -> "LyapunovProgram":
@@ -397,6 +399,17 @@ class LyapunovProgram:
         return LyapunovProgram(self.problem, rows, sizes)
 
 
+_NoiseTerms = list[tuple[int, float, float]]
+"""Variables, the factor of each, and a bound on the factor's error."""
+
+
+def _product(u: np.ndarray, v: np.ndarray, column: int, weight: float) -> tuple[float, float]:
+    """Return weight · Re(ū v) of a column, and a bound on its error where each coordinate has that of `FUZZ`."""
+    a, b = u[column], v[column]
+    largest = (abs(a) + np.abs(u).max()) * (abs(b) + np.abs(v).max())
+    return weight * float((a.conjugate() * b).real), 4 * FUZZ * abs(weight) * float(largest)
+
+
 def _exponent(of_square: float) -> int:
     """Return the exponent of the power of two near a square root; at most LARGEST, as what is near 0 has no size."""
     return round(min(max(math.log2(max(of_square, 1e-300)) / 2, -LARGEST), LARGEST))
@@ -413,8 +426,8 @@ class Relations:
     """1 for an array that moves with the origin, such as a model, and 0 for a direction."""
     weights: tuple[np.ndarray, np.ndarray]
     """Of the means and of the rest: each array as a sum of those that are independent, [array, array]."""
-    unit: float
-    """A power of two near the largest move of the mean model in a round."""
+    step: float
+    """The largest move of the mean model in a round, for gradients of size 1."""
 
     def free_state(self, case: Case) -> State:
         """Return any state whose mean model is at the origin."""
@@ -467,7 +480,7 @@ def find_relations(rule: Any, functions: Functions) -> Relations:
     steps = [np.abs((mean(b.x) - mean(a.x)).wide[0]).max() for a, b in itertools.pairwise(states)]
     if not max(steps):
         raise InputError(f"the mean model of {rule.name} does not move.")
-    return Relations(names, numbers, moves, weights, 2.0 ** round(math.log2(max(steps))))  # pyright: ignore[reportArgumentType]
+    return Relations(names, numbers, moves, weights, float(max(steps)))  # pyright: ignore[reportArgumentType]
 
 
 def _depend(seen: np.ndarray) -> np.ndarray:
@@ -478,12 +491,15 @@ def _depend(seen: np.ndarray) -> np.ndarray:
     base: list[int] = []
     weights = np.zeros((len(R), len(R)))
     for i in range(len(R)):
+        of = np.zeros(len(R))
         if np.linalg.matrix_rank(R[[*base, i]], tol=1e-9) > len(base):
             base.append(i)
-            weights[i, i] = 1
+            of[i] = 1
         elif base and size[i]:
-            of = np.linalg.lstsq(R[base].T, R[i], rcond=None)[0] * size[i] / size[base]
-            weights[i, base] = np.round(of, 12)
+            of[base] = np.linalg.lstsq(R[base].T, R[i], rcond=None)[0] * size[i] / size[base]
+            if np.abs(of - np.round(of)).max() > 1e-9:  # known to rounding only: as if it were independent
+                of = np.eye(len(R))[i]
+        weights[i] = np.round(of)
     return weights
 
 
@@ -647,11 +663,14 @@ class LyapunovBound:
             if raw["noisy"] and raw.get("shares") is None:
                 raise NotProven("noise is averaged over a number of agents, which the file does not have.")
             check_bias((bias["relative"], bias["absolute"]))
+            exponents = [e for group in raw["rows"] for of_row in group for e in of_row] + sum(raw["sizes"], [])
+            if any(type(e) is not int or abs(e) > FURTHEST for e in exponents):
+                raise InputError(f"{path} has exponents that are not whole numbers of at most {FURTHEST}.")
             found = cls(
                 Problem(
                     rule,
                     make,
-                    Functions(_ABOVE_0.check("L", functions["L"]), float(functions["mu"])),
+                    _read_functions(functions),
                     Bias(bias["relative"], bias["absolute"]),
                     bool(raw["noisy"]),
                 ),
@@ -662,11 +681,11 @@ class LyapunovBound:
                 [Fraction(y) for y in raw["multipliers"]],
                 (raw["rows"], raw["sizes"]),
             )
-        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+            found.check()
+        except (OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{path} is no certificate that can be read: {error}.") from None
-        found.check()
         if network is not None and not found.covers(network):
             raise NotProven(f"{path} is about {found.network}, whose eigenvalues are not those of {network.name}.")
         return found
@@ -977,6 +996,11 @@ def _spectrum(values: Sequence[complex], shares: Sequence[float] | None) -> Call
     ):
         raise NotProven("no doubly stochastic W has these eigenvalues, with these shares of them.")
     return lambda: Eigenvalues(values, shares, exact=False)
+
+
+def _read_functions(raw: dict[str, Any]) -> Functions:
+    L = _ABOVE_0.check("L", raw["L"])
+    return Functions(L, Range(-L, L, False, True).check("mu", raw["mu"]))
 
 
 def _interval(low: float, high: float) -> Callable[[], Space]:

@@ -307,6 +307,8 @@ class Block:
         radius = np.abs(self._symmetric(sizes)).sum(1) * relative
         # Cholesky in floats of a matrix below M by this much succeeds only if M is positive semidefinite
         shift = 1.01 * radius + 4 * (n + 3) * unit * float(np.trace(np.abs(M))) + 1e-300
+        if not np.isfinite(M).all() or not np.isfinite(shift).all():
+            return -math.inf
         try:
             np.linalg.cholesky(M - np.diag(shift))
         except np.linalg.LinAlgError:
