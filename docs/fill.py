@@ -633,7 +633,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "grid.A1": lambda: rf"$A_1 = {digits(grid()['A1'])}\,\eta$",
     "grid.Am": lambda: rf"$A_m = {digits(grid()['Am'])}\,\eta$",
     "grid.A3": lambda: rf"$A_3 = {digits(grid()['A3'])}\,\eta$",
-    "proofs.ring20.larger": lambda: f"{proved_step() / largest(ring(), 'printed')[1]:,.0f}",
+    "proofs.larger": lambda: f"{proved_step() / largest(ring(), 'printed')[1]:,.0f}",
     "practical.eta": lambda: rf"$\eta = {digits(practical()['eta'])}$",
     "practical.lam": lambda: rf"$\lambda = {digits(practical()['lam'])}$",
     "practical.L": lambda: f"$L = {digits(practical()['L'])}$",

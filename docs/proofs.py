@@ -46,7 +46,7 @@ RATIOS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ETAS = np.geomspace(0.05, 4.0, 27)
 """η in units of ρ/L, in the phase diagram."""
 LAMBDAS = np.geomspace(0.02, 1.0, 14)
-PHASES = ("proved, whatever ζ² is", "proved, with a part of ζ²", "open", "diverges on quadratics")
+PHASES = ("proved, with ζ²/100 at most", "proved, with more of ζ²", "open", "diverges on quadratics")
 PHASE_COLORS = (COLORS[BLUE], COLORS[SKY], COLORS[AMBER], COLORS[VERMILION])
 GAPS, HORIZONS = (0.05, 0.2, 0.5, 1.0), (10**2, 10**3, 10**4, 10**5, 10**6)
 """ρ of two agents, and T, where momentum tracking is compared."""
@@ -337,6 +337,8 @@ def page(found: dict[str, Any]) -> str:
                     for r in momentum
                 ],
             ),
+            opened=sum(of.count(2) for kinds in found["phases"].values() for rows in kinds.values() for of in rows),
+            drawn=sum(len(of) for kinds in found["phases"].values() for rows in kinds.values() for of in rows),
             over_gnsd=sum(r["GNSD"]["bound"] > 1.01 * r["Biased-DMT"]["bound"] for r in momentum),
             over_gt=sum(r["GT-DSGD"]["bound"] > 1.01 * r["Biased-DMT"]["bound"] for r in momentum),
             under_gt=sum(1.01 * r["GT-DSGD"]["bound"] < r["Biased-DMT"]["bound"] for r in momentum),

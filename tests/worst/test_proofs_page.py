@@ -58,7 +58,7 @@ def test_closed_forms_are_below_the_proved_floors():
 
 
 def test_what_is_proved_never_diverges(study):
-    """Where a bound is proved whatever ζ² is, no quadratic was found that diverges, on a few cells of the diagram."""
+    """Where a bound is proved with hardly any ζ², no quadratic was found that diverges, on a few cells of the diagram."""
     pytest.importorskip("clarabel")
     for name, network in study.panels().items():
         kinds = FOUND["phases"][name]["Biased-DMT"]

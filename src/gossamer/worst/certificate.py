@@ -663,7 +663,7 @@ class LyapunovBound:
             if raw["noisy"] and raw.get("shares") is None:
                 raise NotProven("noise is averaged over a number of agents, which the file does not have.")
             check_bias((bias["relative"], bias["absolute"]))
-            exponents = [e for group in raw["rows"] for of_row in group for e in of_row] + sum(raw["sizes"], [])
+            exponents = itertools.chain(*itertools.chain(*raw["rows"]), *raw["sizes"])
             if any(type(e) is not int or abs(e) > FURTHEST for e in exponents):
                 raise InputError(f"{path} has exponents that are not whole numbers of at most {FURTHEST}.")
             found = cls(
