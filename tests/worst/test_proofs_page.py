@@ -58,7 +58,7 @@ def test_closed_forms_are_below_the_proved_floors():
 
 
 def test_what_is_proved_never_diverges(study):
-    """Where a bound is proved with hardly any ζ², no quadratic was found that diverges, on a few cells of the diagram."""
+    """On a few cells of the diagram: where a bound has hardly any ζ², no quadratic is found that diverges."""
     pytest.importorskip("clarabel")
     for name, network in study.panels().items():
         kinds = FOUND["phases"][name]["Biased-DMT"]

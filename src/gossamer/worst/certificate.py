@@ -50,7 +50,7 @@ from gossamer.worst.case import (
 )
 from gossamer.worst.exact import BUDGET, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
-from gossamer.worst.program import FUZZ, Block, NotProven, OutOfTime, Program
+from gossamer.worst.program import FUZZ, Block, NotProven, OutOfTime, Program, load_solver
 from gossamer.worst.spaces import SAME, Eigenvalues, Given, Interval, NotLinear, Space, Term, Vectors, pad, spectrum_of
 
 CONSTANTS = ("excess", "start", "bias0", "noise0", "heterogeneity", "bias", "noise")
@@ -552,10 +552,10 @@ class LyapunovBound:
         space, found = self.problem.space(), spectrum_of(network)
         if found is None:
             return False
-        values, shares = np.asarray(found[0], complex), found[1]
+        values, shares, _ = found
         if isinstance(space, Interval):
-            inside = (values.real >= space.low - SAME) & (values.real <= space.high + SAME)
-            return bool((inside & (np.abs(values.imag) < SAME)).all())
+            inside = (np.real(values) >= space.low - SAME) & (np.real(values) <= space.high + SAME)
+            return bool((inside & (np.abs(np.imag(values)) < SAME)).all())
         assert isinstance(space, Eigenvalues)
         known = space.values[1:, 0]
         if not self.problem.noisy:
@@ -813,6 +813,7 @@ def ask(
     heterogeneity: float = 1.0,
 ) -> Question:
     """Return the question that these numbers ask, checked."""
+    load_solver()
     check_rule(rule)
     functions, bias = functions or smooth(), check_bias(bias)
     if not isinstance(functions, Functions) or not math.isfinite(functions.L):
