@@ -2,8 +2,8 @@
 
 It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, or a
 part of an example where NAME is ``examples/FILE.py:PART``. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->``
-it writes the first sentence of NAME's docstring; the built page has all of it (``docs/hooks/forge.py``). The marks are
-comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
+it writes the first sentence of NAME's docstring, with ``<!-- built, names: ::: NAME -->`` the name alone; the built page
+has all of it (``docs/hooks/forge.py``). The marks are comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
 """
 
 import functools
@@ -44,7 +44,8 @@ from gossamer.theory.theorem import Form
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "paper" / "paper.md"]
 MARK = re.compile(r"<!-- fill: (\S+) -->(.*?)<!-- end -->", re.DOTALL)
-DOCUMENTED = re.compile(r"(<!-- built: ::: gossamer\.(\S+)(.*?)-->)(.*?)<!-- /built -->", re.DOTALL)
+DOCUMENTED = re.compile(r"(<!-- built(, names)?: (::: .*?)-->).*?<!-- /built -->", re.DOTALL)
+DIRECTIVE = re.compile(r"^::: gossamer\.(\S+)(.*?)(?=^:::|\Z)", re.DOTALL | re.MULTILINE)
 GRID, PLAIN = ROOT / "tests" / "theory" / "theory_grid.py", ROOT / "tests" / "plain.py"
 FORMS: tuple[Form, ...] = ("printed", "repaired")
 
@@ -65,7 +66,7 @@ def write(page: Path, old: str, new: str) -> None:
 
 def fill(text: str) -> str:
     """Return the text of a page with everything between its marks up to date."""
-    text = DOCUMENTED.sub(lambda found: f"{found[1]}\n{documented(found[2], found[3])}\n<!-- /built -->", text)
+    text = DOCUMENTED.sub(lambda one: f"{one[1]}\n\n{(named if one[2] else documented)(one[3])}\n\n<!-- /built -->", text)
     return MARK.sub(lambda found: f"<!-- fill: {found[1]} -->{content(found[1])}<!-- end -->", text)
 
 
@@ -92,25 +93,31 @@ def package() -> griffe.Module:
     return found
 
 
-def documented(path: str, options: str) -> str:
-    """Return how a name is called, and the first sentence of its docstring; of a module, those of its members."""
-    found = package()[path]
-    members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
-    if found.is_module:
-        public = [name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring]
-        own = [f"{path}.{name}" for name in members or public if not package()[f"{path}.{name}"].is_module]
-        return "\n\n".join(map(_documented, [path] * (not members) + own))
-    more = f" It has {_codes(members)}." if members else ""
-    return _documented(path) + more
+def documented(block: str) -> str:
+    """Return a line for each name that a block documents: how it is called, and the first sentence of its docstring."""
+    lines = []
+    for path, options in DIRECTIVE.findall(block):
+        members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
+        found = package()[path]
+        if found.is_module:
+            public = [name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring]
+            own = [f"{path}.{name}" for name in members or public if not package()[f"{path}.{name}"].is_module]
+            lines += map(_documented, [path] * (not members) + own)
+        else:
+            lines.append(_documented(path) + (f" It has {_codes(members)}." if members else ""))
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def named(block: str) -> str:
+    """Return the names that a block documents, for a page whose table elsewhere describes them."""
+    return f"{_codes([_place(package()[path], path.rpartition('.')[2]) for path, _ in DIRECTIVE.findall(block)])}."
 
 
 def _documented(path: str) -> str:
     found, name = package()[path], path.rpartition(".")[2]
-    takes = ", ".join(one.name for one in found.parameters if one.name != "self") if found.is_function else None
-    told = " ".join(found.docstring.value.split("\n\n")[0].split()) if found.docstring else ""
-    sentence = re.match(r".*?\.(?=\s|$)", told)
-    called = f"{_place(found, name)}({takes})" if takes is not None else _place(found, name)
-    return f"`{called}`: {sentence[0] if sentence else told}"
+    text = " ".join(found.docstring.value.split("\n\n")[0].split()) if found.docstring else ""
+    sentence = re.match(r".*?\.(?=\s|$)", text)
+    return f"`{_place(found, name)}`: {sentence[0] if sentence else text}"
 
 
 def _place(found: griffe.Object | griffe.Alias, name: str) -> str:

@@ -7,7 +7,7 @@ import re
 import struct
 from pathlib import Path
 
-BUILT = re.compile(r"<!-- built: (.*?) -->.*?<!-- /built -->", re.DOTALL)
+BUILT = re.compile(r"<!-- built(?:, names)?: (.*?)\s*-->.*?<!-- /built -->", re.DOTALL)
 PICTURE = re.compile(r'<img (?P<more>[^>]*?src="(?P<file>[^"#]+\.png)(?:#[\w-]+)?"[^>]*?)(?P<end> ?/?)>')
 WIDE = 1200
 """Pixels from which on a picture has several panels."""
