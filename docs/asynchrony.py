@@ -1,4 +1,4 @@
-"""Run the comparison of docs/asynchrony.md and write that page: every number and figure on it comes from here.
+"""Compare asynchronous with synchronous methods, and write docs/measured/asynchrony.txt, a part of howto/asynchronous.md.
 
 python docs/asynchrony.py
 """
@@ -192,7 +192,7 @@ def main() -> None:
     FIGURES.mkdir(parents=True, exist_ok=True)
     drawing.save(drawn(cases), FIGURES / "error.png")
     text = page(cases, exact(), overtakes(), overtakes(steady=True))
-    (HERE / "asynchrony.md").write_text(text, encoding="utf-8")
+    (HERE / "measured" / "asynchrony.txt").write_text(text, encoding="utf-8")
 
 
 def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, steady: Any) -> str:
@@ -200,39 +200,31 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
     for name in ("AGENTS", "DIM", "FACTOR", "HORIZON", "SEEDS"):
         text = text.replace(name, f"{globals()[name]:g}")
     text = text.replace("LOWEST", f"{ETAS[0]:g}").replace("HIGHEST", f"{ETAS[1]:g}")
-    picture = drawing.picture("error against seconds", "assets/asynchrony/error.png")
+    picture = drawing.picture("error against seconds", "../assets/asynchrony/error.png")
     text += f"\n{picture}\n"
-    text += (
-        f"\nSeconds until the error stays at a {1 / TARGET:,.0f}th of that of the start, or else the final error:\n\n"
-    )
+    text += "\nSeconds until the error, $\\frac1n \\sum_i \\lVert x_i - x^\\star \\rVert^2$, stays at a "
+    text += f"{1 / TARGET:,.0f}th of that of the start, or else the final error:\n\n"
     rows = [(name, *(_arrival_or_end(runs[name].frame) for runs in cases.values())) for name in METHODS]
     text += table(["method", *cases], rows)
-    title, runs = list(cases.items())[1]
-    seconds = {name: f"{shown(*arrival(run.frame))} s" for name, run in runs.items()}
-    text += (
-        f"\nWith {title}, asynchronous Biased-DMT takes {seconds['asynchronous Biased-DMT']}, Biased-DMT "
-        f"{seconds['Biased-DMT']}, and the all-reduce {seconds['all-reduce']}. The all-reduce averages exactly, so it "
-        "tolerates a larger step and needs fewer rounds, but it must reach every agent in every round.\n"
-    )
     rules = {(name, case): runs[name].rule for case, runs in cases.items() for name in METHODS}
     ends = [f"{name} with {case}" for (name, case), rule in rules.items() if _is_at_an_end(rule)]
-    text += f"\nThe chosen η is at an end of its range for: {', '.join(ends) or 'no method'}.\n"
+    text += (
+        "\nThe all-reduce averages exactly, so it tolerates a larger step and needs fewer rounds, but it must reach every "
+        f"agent in every round. The chosen η is at an end of its range for: {', '.join(ends) or 'no method'}.\n"
+    )
     verdict, found = exactness
-    text += f"\n## Asynchronous Biased-DMT is exact under uneven speeds: {verdict}\n\n"
+    text += f"\n**Asynchronous Biased-DMT is exact under uneven speeds: {verdict}.** "
     text += (
         "The largest distance of a coordinate of an agent's model from the optimum after 12,000 rounds with η = 0.05 "
-        f"(and λ = 0.3), over 3 seeds; up to {EXACT:g} counts as none. AD-PSGD stays away from the optimum: a constant "
-        "step biases it as it does D-PSGD, and with uneven speeds a fast agent counts for more.\n\n"
+        f"(and λ = 0.3), over 3 seeds; up to {EXACT:g} counts as none:\n\n"
     )
     text += table([f"slow agents, {FACTOR:g} times", "asynchronous Biased-DMT", "AD-PSGD"], found)
-    words = f"random gradient times: {overtaking[0]}; constant times: {steady[0]}"
-    text += f"\n## It overtakes the synchronous form when one agent is K times slower: {overtaking[0]}\n\n"
+    text += f"\n**It overtakes the synchronous form when one agent is K times slower: {overtaking[0]}.** "
     text += (
-        f"Verdicts with {words}. Both forms are tuned for each factor as above. The asynchronous form overtakes where "
-        "its interval of the seconds to the target lies before that of the synchronous form; K is the smallest tried "
-        "factor from which on it does. With equal speeds random times still make the synchronous form wait. With "
-        "constant times (0.1 s) no agent waits at a factor of 1, so a difference there is due to the step sizes that "
-        "each form tolerates.\n\n"
+        f"With constant gradient times: {steady[0]}. Both forms are tuned for each factor. The asynchronous form overtakes "
+        "if its interval of the seconds to the target lies before that of the synchronous form; K is the smallest tried "
+        "factor from which on it does. With constant times (0.1 s) no agent waits at a factor of 1, so a difference there "
+        "is due to the step sizes that each form tolerates.\n\n"
     )
     rows = [(*random, *constant[1:]) for random, constant in zip(overtaking[1], steady[1], strict=True)]
     head = [

@@ -1,4 +1,4 @@
-"""Write docs/clock.md from a finished `benchmarks/torch_clock.py`: every number and figure on it comes from the run.
+"""Write docs/measured/clock.txt, a part of docs/howto/clock.md, from a finished `benchmarks/torch_clock.py`.
 
 python docs/clock.py runs/bench
 """
@@ -65,7 +65,7 @@ def _ratio(case: dict[str, Any]) -> str:
 
 def main() -> None:
     found = json.loads((Path(sys.argv[1]) / "clock.json").read_text())
-    (HERE / "clock.md").write_text(page(found))
+    (HERE / "measured" / "clock.txt").write_text(page(found), encoding="utf-8")
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     drawn(found["cases"]).savefig(FIGURE)
 

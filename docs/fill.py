@@ -1,7 +1,7 @@
 """Write into the pages what the code knows: tables, numbers, and parts of examples. ``make pages`` runs it.
 
-It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, or a
-part of an example where NAME is ``examples/FILE.py:PART``. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->``
+It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, a part of
+an example where NAME is ``examples/FILE.py:PART``, or a text in ``docs/measured``, which another script wrote from a run. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->``
 it writes the first sentence of NAME's docstring, with ``<!-- built, names: ::: NAME -->`` the name alone; the built page
 has all of it (``docs/hooks/forge.py``). The marks are comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
 """
@@ -78,6 +78,8 @@ def content(name: str) -> str:
     if name in TABLES:
         return f"\n\n{TABLES[name]()}\n\n"
     file, _, part = name.partition(":")
+    if file.startswith("docs/measured/") and (ROOT / file).is_file():
+        return f"\n\n{(ROOT / file).read_text(encoding='utf-8').strip()}\n\n"
     if not part or not (ROOT / file).is_file():
         raise ValueError(f"there is no {name!r} to fill in; docs/fill.py has {', '.join([*TABLES, *NUMBERS])}")
     lines = (ROOT / file).read_text(encoding="utf-8").split(f"# --8<-- [start:{part}]\n")[1]

@@ -64,7 +64,7 @@ def test_every_number_of_the_readme_s_reasons_was_measured():
     )  # what is filled in is tested with the pages
     errors = json.loads((FOUND / "horizon.json").read_text(encoding="utf-8"))["errors"]["biased-dsgd"]
     measured = [row["measured"] for row in rows]
-    pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("performance.md", "asynchrony.md")]
+    pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("performance.md", "howto/asynchronous.md")]
     counts = {word: words.count(word) for word in ("holds", "does not hold", "tie", "undecided")}
     assert f"Of the paper's {len(words)} claims {counts['holds']} hold and {counts['does not hold']} do not" in told
     assert re.search(rf"{counts['tie']} (is a tie|are ties) and {counts['undecided']} (is|are) undecided", told)
