@@ -8,6 +8,7 @@ has all of it (``docs/hooks/forge.py``). The marks are comments, which a forge d
 
 import functools
 import inspect
+import itertools
 import json
 import math
 import re
@@ -217,7 +218,7 @@ def ranges() -> str:
 
 
 def equations() -> str:
-    """Write a section for each algorithm: its name in Python, and the docstring of its module."""
+    """Write a section for each algorithm; the built page has the whole docstring of its module."""
     return "\n\n".join(_section(name, kind) for name, kind in ALGORITHMS.items())
 
 
@@ -571,8 +572,12 @@ def _round(kind: type, count: int) -> RoundCost:
 
 
 def _section(name: str, kind: type) -> str:
-    """Write a heading, the name in Python, and the docstring with each equation on one line, as a forge needs it."""
-    text = re.sub(r"(\$\$?)([^$]+)\1", lambda found: " ".join(found[0].split()), inspect.cleandoc(_module_doc(kind)))
+    """Write a heading, the name in Python, and the docstring's title and equations, each equation on one line."""
+    title, *paragraphs = inspect.cleandoc(_module_doc(kind)).split("\n\n")
+    shown = [" ".join(one.split()) for one in [title, *itertools.takewhile(lambda one: one.startswith("$$"), paragraphs)]]
+    module = inspect.getmodule(kind)
+    assert module is not None
+    text = "\n\n".join([f"<!-- built, docstring: {module.__name__} -->", *shown, "<!-- /built -->"])
     return f"## {name}\n\n`gs.{kind.__name__}({', '.join(_takes(kind))})`\n\n{text}"
 
 
