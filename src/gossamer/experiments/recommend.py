@@ -844,7 +844,8 @@ class Search:
             # as dense as 2 % of what the target took in the search
             share = one.scores[0].between[1] / one.costs.at(self.goal.currency, rounds)
             every = max(1, int(0.02 * min(share, 1) * rounds), rounds // MOST_MARKS)
-        return RunPlan(rounds, every, self.spec.run.dtype, metrics=CRITERIA, quick=not finals)
+        apart = one.setup.plan.apart
+        return RunPlan(rounds, every, self.spec.run.dtype, metrics=CRITERIA, quick=not finals, apart=apart)
 
     def _width(self, one: Contender) -> Width:
         """Return the shape of a contender's blocks: as wide as a stage of its tuning after the first."""
@@ -895,6 +896,7 @@ class Search:
             "every": max(1, first.rounds // 100),
             "seeds": list(range(start, start + seeds)) if start else seeds,
             "dtype": run.dtype,
+            **({"apart": run.apart} if run.apart else {}),
         }
         given["algorithm"] = [first.algorithm | first.settings[0]]
         head = f"# Recommended for {self.goal.sought}: {title(row)}, {row['setting']}.\n\n"

@@ -95,6 +95,7 @@ def study(
     settle: int | None = None,
     dtype: str = "float32",
     until: Mapping[str, float] | None = None,
+    apart: tuple[float, float] | None = None,
     equal: str = "rounds",
     clock: Any = None,
     name: str = "study",
@@ -117,6 +118,7 @@ def study(
         settle: runs go on until ‖∇F‖² has settled, but never beyond this many rounds.
         dtype: "float32" or "float64".
         until: ends a run early, as in `simulate`; runs of tuning are not ended by it.
+        apart: a pair (low, high), by which agents start apart, as in `simulate`.
         equal: "queries", "bytes", "seconds" or "joules": every method runs, and is tuned, until it has paid what the
             cheapest of them pays in `steps` rounds.
         clock: how long agents compute and messages travel, as in `simulate`.
@@ -128,7 +130,7 @@ def study(
     given = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of_rule(one) if is_rule(type(one)) else Candidate.of(one) for one in given]
     oracle, network = completed(oracle), network_for(problem, network)
-    plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until)
+    plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until, apart)
     clock, network = apply_clock(clock, network)
     section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
     run_section = validate(RunSection, {"steps": plan.steps, "settle": settle, "equal": equal}, "study: ")

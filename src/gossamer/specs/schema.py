@@ -74,6 +74,8 @@ class RunSection(Section):
     """Runs go on, twice as long each time, until ‖∇F‖² has settled, but never beyond this many rounds."""
     until: dict[str, float] | None = None
     """A run ends where it is measured and all these metrics are at their value or better."""
+    apart: list[float] | None = None
+    """Agents start apart: to each coordinate a number is added that is drawn between these two, anew for each seed."""
     equal: Literal["rounds", "queries", "bytes", "seconds", "joules"] = "rounds"
     """Every method runs, and is tuned, until it has paid what the cheapest of them pays in `steps` rounds."""
 

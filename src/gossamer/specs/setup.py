@@ -356,7 +356,7 @@ class Setup:
             # loss and ‖∇F‖² are both measured, so that the same stored runs serve either criterion
             every, metrics = (steps, steps), {"loss", "grad_norm_sq", section.criterion}
         until, names = targets(section.until), tuple(sorted(metrics))
-        plan = RunPlan(steps, every, self.plan.dtype, until=until, metrics=names)
+        plan = RunPlan(steps, every, self.plan.dtype, until=until, metrics=names, apart=self.plan.apart)
         first = section.first_seed + replicate * section.seeds
         # blocks of other samplers are as wide as a stage after the first: wider ones would compute what nobody reads
         width = section.together if section.sampler == "grid" else min(section.together, max(section.stages[1:]))

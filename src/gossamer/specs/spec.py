@@ -177,7 +177,7 @@ class Spec(Section):
             clock, network = apply_clock(clock, network)
         oracle, run = self._build_oracle(), self.run
         with errors_at("[run]"):
-            plan, seeds = plan_run(run.steps, run.every, run.seeds, run.dtype, run.until)
+            plan, seeds = plan_run(run.steps, run.every, run.seeds, run.dtype, run.until, run.apart)
         candidates = [
             self._build_candidate(f"[[algorithm]] number {number}:", given, problem.agents)
             for number, given in enumerate(self.algorithm, start=1)
