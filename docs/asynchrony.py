@@ -1,4 +1,4 @@
-"""Compare asynchronous with synchronous methods, and write docs/measured/asynchrony.txt, a part of howto/asynchronous.md.
+"""Compare asynchronous with synchronous methods, and write docs/measured/asynchrony.txt, a part of a how-to.
 
 python docs/asynchrony.py
 """
@@ -209,8 +209,8 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
     rules = {(name, case): runs[name].rule for case, runs in cases.items() for name in METHODS}
     ends = [f"{name} with {case}" for (name, case), rule in rules.items() if _is_at_an_end(rule)]
     text += (
-        "\nThe all-reduce averages exactly, so it tolerates a larger step and needs fewer rounds, but it must reach every "
-        f"agent in every round. The chosen η is at an end of its range for: {', '.join(ends) or 'no method'}.\n"
+        "\nThe all-reduce averages exactly, so it tolerates a larger step and needs fewer rounds, but it must reach "
+        f"every agent in every round. The chosen η is at an end of its range for: {', '.join(ends) or 'no method'}.\n"
     )
     verdict, found = exactness
     text += f"\n**Asynchronous Biased-DMT is exact under uneven speeds: {verdict}.** "
@@ -221,10 +221,10 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
     text += table([f"slow agents, {FACTOR:g} times", "asynchronous Biased-DMT", "AD-PSGD"], found)
     text += f"\n**It overtakes the synchronous form when one agent is K times slower: {overtaking[0]}.** "
     text += (
-        f"With constant gradient times: {steady[0]}. Both forms are tuned for each factor. The asynchronous form overtakes "
-        "if its interval of the seconds to the target lies before that of the synchronous form; K is the smallest tried "
-        "factor from which on it does. With constant times (0.1 s) no agent waits at a factor of 1, so a difference there "
-        "is due to the step sizes that each form tolerates.\n\n"
+        f"With constant gradient times: {steady[0]}. Both forms are tuned for each factor. The asynchronous form "
+        "overtakes if its interval of the seconds to the target lies before that of the synchronous form; K is the "
+        "smallest tried factor from which on it does. With constant times (0.1 s) no agent waits at a factor of 1, so "
+        "a difference there is due to the step sizes that each form tolerates.\n\n"
     )
     rows = [(*random, *constant[1:]) for random, constant in zip(overtaking[1], steady[1], strict=True)]
     head = [

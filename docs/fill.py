@@ -1,9 +1,10 @@
 """Write into the pages what the code knows: tables, numbers, and parts of examples. ``make pages`` runs it.
 
-It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, a part of
-an example where NAME is ``examples/FILE.py:PART``, or a text in ``docs/measured``, which another script wrote from a run. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->``
-it writes the first sentence of NAME's docstring, with ``<!-- built, names: ::: NAME -->`` the name alone; the built page
-has all of it (``docs/hooks/forge.py``). The marks are comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
+It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, a part
+of an example where NAME is ``examples/FILE.py:PART``, or a text in ``docs/measured``, which another script wrote from
+a run. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->`` it writes the first sentence of NAME's docstring,
+with ``<!-- built, names: ::: NAME -->`` the name alone; the built page has all of it (``docs/hooks/forge.py``). The
+marks are comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
 """
 
 import functools
@@ -67,7 +68,9 @@ def write(page: Path, old: str, new: str) -> None:
 
 def fill(text: str) -> str:
     """Return the text of a page with everything between its marks up to date."""
-    text = DOCUMENTED.sub(lambda one: f"{one[1]}\n\n{(named if one[2] else documented)(one[3])}\n\n<!-- /built -->", text)
+    text = DOCUMENTED.sub(
+        lambda one: f"{one[1]}\n\n{(named if one[2] else documented)(one[3])}\n\n<!-- /built -->", text
+    )
     return MARK.sub(lambda found: f"<!-- fill: {found[1]} -->{content(found[1])}<!-- end -->", text)
 
 
@@ -103,7 +106,9 @@ def documented(block: str) -> str:
         members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
         found = package()[path]
         if found.is_module:
-            public = [name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring]
+            public = [
+                name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring
+            ]
             own = [f"{path}.{name}" for name in members or public if not package()[f"{path}.{name}"].is_module]
             lines += map(_documented, [path] * (not members) + own)
         else:
@@ -574,7 +579,9 @@ def _round(kind: type, count: int) -> RoundCost:
 def _section(name: str, kind: type) -> str:
     """Write a heading, the name in Python, and the docstring's title and equations, each equation on one line."""
     title, *paragraphs = inspect.cleandoc(_module_doc(kind)).split("\n\n")
-    shown = [" ".join(one.split()) for one in [title, *itertools.takewhile(lambda one: one.startswith("$$"), paragraphs)]]
+    shown = [
+        " ".join(one.split()) for one in [title, *itertools.takewhile(lambda one: one.startswith("$$"), paragraphs)]
+    ]
     module = inspect.getmodule(kind)
     assert module is not None
     text = "\n\n".join([f"<!-- built, docstring: {module.__name__} -->", *shown, "<!-- /built -->"])

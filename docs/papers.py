@@ -22,12 +22,12 @@ FOUND = HERE / "assets" / "papers"
 
 HEAD = """# Papers as tests
 
-Each paper here is a folder of specs and claims that anyone can run again: `gossamer reproduce beer`. A claim has up to two
-[readings](howto/ship-claims.md#two-readings), *as published* and *tuned alike*. Identities need no runs, and are computed exactly.
-Margins were set before the first run; targets and budgets that decided nothing were changed after it, as the remarks in bold say.
-Below each table stands what of the authors' setting was not followed. Claims with a † are on other data or another model, judged
-in the spirit of the paper's, and never called reproduced. Each `paper.toml` has its sources. `make papers` runs them all, and
-writes this page.
+Each paper here is a folder of specs and claims that anyone can run again: `gossamer reproduce beer`. A claim has up
+to two [readings](howto/ship-claims.md#two-readings), *as published* and *tuned alike*. Identities need no runs, and
+are computed exactly. Margins were set before the first run; targets and budgets that decided nothing were changed
+after it, as the remarks in bold say. Below each table stands what of the authors' setting was not followed. Claims
+with a † are on other data or another model, judged in the spirit of the paper's, and never called reproduced. Each
+`paper.toml` has its sources. `make papers` runs them all, and writes this page.
 
 """
 
@@ -94,7 +94,9 @@ def section(paper: Paper, verdicts: list[dict[str, Any]]) -> str:
             text += f"- *{row['reading']}*, {row['short']}: {row['measured']}.\n"
     for name, one in paper.experiments.items():
         differs = "; ".join(one.differs) or "nothing"
-        text += f"- `{name}` ({one.where}). Other than theirs: {differs}." + f" **{one.remark}**" * bool(one.remark) + "\n"
+        text += (
+            f"- `{name}` ({one.where}). Other than theirs: {differs}." + f" **{one.remark}**" * bool(one.remark) + "\n"
+        )
     return text
 
 
