@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import drawing
 import numpy as np
 import polars as pl
-from findings import table
 from matplotlib.figure import Figure
+from tables import table
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
@@ -32,7 +32,7 @@ EXACT = 1e-10
 """A distance from the closed form that counts as none."""
 FACTOR = 10.0
 FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""How many times slower the one slow agent is, for the second verdict."""
+"""Factors by which the one slow agent is slower, for the second verdict."""
 
 METHODS: dict[str, tuple[Any, bool]] = {
     "Biased-DMT": (gs.BiasedDMT, False),
@@ -57,7 +57,7 @@ class Ran(NamedTuple):
 
 
 def problem() -> tuple[Any, np.ndarray]:
-    """The quadratics, and their optimum."""
+    """Return the quadratics and their optimum."""
     rng = np.random.default_rng(0)
     curvature = np.stack([np.diag(rng.uniform(0.5, 2.0, DIM)) for _ in range(AGENTS)])
     minima = 2 * rng.standard_normal((AGENTS, DIM))
@@ -66,14 +66,14 @@ def problem() -> tuple[Any, np.ndarray]:
 
 
 def clock(slow: int, factor: float, steady: bool = False) -> Any:
-    """The clock with so many agents that are so many times slower; `steady` is with times that are constant."""
+    """Return the clock with so many agents that are slower by this factor; a `steady` one has constant times."""
     named = {"agents": slow, "factor": factor} if slow else None
     times = 0.1 if steady else gs.clocks.log_normal(mean=0.1, sigma=0.3)
     return gs.clock("campus", compute=times, slow=named, seeds=SEEDS)
 
 
 def ran(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
-    """A method, tuned for this clock, for all its seconds."""
+    """Tune a method for this clock, and run it for all its seconds."""
     kind, unwaiting = METHODS[name]
     torus = gs.networks.torus(4, 5)
     network = gs.networks.asynchronous(torus) if unwaiting else torus
@@ -89,20 +89,20 @@ def ran(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
 
 
 def settings(kind: Any) -> list[Any]:
-    """What a method is tried with."""
+    """Return the settings with which a method is tried."""
     if kind is gs.BiasedDMT:
         return [kind(eta=float(eta), lam=lam) for lam in LAMBDAS for eta in np.geomspace(*ETAS, 8)]
     return [kind(eta=float(eta)) for eta in np.geomspace(*ETAS, 16)]
 
 
 def _or_inf(value: float) -> float:
-    """The value, or infinity where there is none."""
+    """Return the value, or infinity in place of NaN."""
     return value if math.isfinite(value) else math.inf
 
 
 def arrival(frame: pl.DataFrame) -> tuple[float, float]:
-    """The mean of the seconds after which the error is at the target for good, and the half-width of its interval; not
-    a number where a seed never is."""
+    """Return the mean seconds after which the error stays at the target, and the half-width of its interval; NaN if a
+    seed never gets there."""
     goal = TARGET * frame.filter(pl.col("round") == 0)["error"][0]
     reached = pl.col("error").fill_nan(None).fill_null(math.inf) <= goal  # a run that diverged has no error
     above = frame.filter(~reached).group_by("seed").agg(pl.col("round").max().alias("last"))
@@ -141,7 +141,7 @@ def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
 
 
 def exact() -> tuple[str, list[tuple[Any, ...]]]:
-    """How far the asynchronous two end from the closed form, with long runs: a verdict, and a table."""
+    """Compare the ends of long asynchronous runs with the closed form: return a verdict, and a table."""
     quadratics, optimum = problem()
     network = gs.networks.asynchronous(gs.networks.torus(4, 5))
     rows, worst = [], 0.0
@@ -158,7 +158,7 @@ def exact() -> tuple[str, list[tuple[Any, ...]]]:
 
 
 def overtakes(steady: bool = False) -> tuple[str, list[tuple[Any, ...]]]:
-    """The smallest factor from which on the asynchronous form is at the target before the synchronous one."""
+    """Find the smallest factor from which on the asynchronous form is at the target before the synchronous one."""
     rows, ahead = [], []
     for factor in FACTORS:
         names = ("Biased-DMT", "asynchronous Biased-DMT")
@@ -183,7 +183,7 @@ def main() -> None:
 
     @gs.metric("error", text="mean squared distance from the optimum", log=True)
     def error(run: Any) -> Any:
-        """The mean over agents of the squared distance from the optimum."""
+        """Return the mean over agents of the squared distance from the optimum."""
         return ((run.x - optimum) ** 2).sum(-1).mean()
 
     cases = {
@@ -249,7 +249,7 @@ def _is_at_an_end(rule: Any) -> bool:
 
 
 def _errors(frame: pl.DataFrame) -> np.ndarray:
-    """The error of each seed at the end."""
+    """Return the error of each seed at the end."""
     return frame.sort("round").group_by("seed", maintain_order=True).last()["error"].to_numpy()
 
 

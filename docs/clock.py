@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from findings import table
 from matplotlib.figure import Figure
+from tables import table
 
 from gossamer.report.styles import COLORS
 

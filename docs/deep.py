@@ -8,7 +8,8 @@ import tomllib
 from pathlib import Path
 
 import polars as pl
-from findings import repeated, table
+from findings import repeated
+from tables import table
 
 from gossamer.basics.text import format_number
 from gossamer.report import figures
@@ -68,7 +69,7 @@ def against(study: Study) -> str:
 
 
 def tuned(study: Study) -> str:
-    """What was chosen of what was tried, and which numbers of it lie at an edge, beyond which there may be better."""
+    """Return the table of chosen settings, with the numbers that lie at an edge of what was tried."""
     assert study.tuning is not None
     rows = []
     for (name,), tried in study.tuning.group_by("algorithm", maintain_order=True):

@@ -16,7 +16,7 @@ import re
 import runpy
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ def content(name: str) -> str:
 
 @functools.cache
 def package() -> griffe.Module:
-    """The package as it is written; nothing of it is imported."""
+    """Read the package without importing it."""
     found = griffe.load("gossamer", search_paths=[str(ROOT / "src")])
     assert isinstance(found, griffe.Module)
     return found
@@ -102,23 +102,27 @@ def package() -> griffe.Module:
 def documented(block: str) -> str:
     """Return a line for each name that a block documents: how it is called, and the first sentence of its docstring."""
     lines = []
-    for path, options in DIRECTIVE.findall(block):
-        members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
-        found = package()[path]
-        if found.is_module:
-            public = [
-                name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring
-            ]
-            own = [f"{path}.{name}" for name in members or public if not package()[f"{path}.{name}"].is_module]
-            lines += map(_documented, [path] * (not members) + own)
-        else:
-            lines.append(_documented(path) + (f" It has {_codes(members)}." if members else ""))
+    for path, members in _directives(block):
+        lines.append(_documented(path) + (f" It has {_codes(members)}." if members else ""))
     return "\n".join(f"- {line}" for line in lines)
 
 
 def named(block: str) -> str:
-    """Return the names that a block documents, for a page whose table elsewhere describes them."""
-    return f"{_codes([_place(package()[path], path.rpartition('.')[2]) for path, _ in DIRECTIVE.findall(block)])}."
+    """Return the names that a block documents, for a page that another page describes."""
+    return f"{_codes([_place(package()[path], path.rpartition('.')[2]) for path, _ in _directives(block)])}."
+
+
+def _directives(block: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the paths that a block documents, and the members that are shown; of a module, the paths of its members."""
+    for path, options in DIRECTIVE.findall(block):
+        members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
+        found = package()[path]
+        if not found.is_module:
+            yield path, members
+            continue
+        public = [name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring]
+        own = [f"{path}.{name}" for name in members or public if not package()[f"{path}.{name}"].is_module]
+        yield from ((one, []) for one in [path] * (not members) + own)
 
 
 def _documented(path: str) -> str:
@@ -132,14 +136,15 @@ def _place(found: griffe.Object | griffe.Alias, name: str) -> str:
     """Return the shortest path by which a user reaches an object."""
     whole = found.canonical_path
     same = (whole, whole.removesuffix(f".{name}"))  # `clock` is also the name of its module
-    for place, prefix in ((package(), "gs"), *((one, f"gs.{key}") for key, one in package().modules.items())):
+    rooms = ((one, f"gs.{key}") for key, one in package().modules.items() if not one.is_alias)
+    for place, prefix in ((package(), "gs"), *rooms):
         if name in place.members and place.members[name].canonical_path in same:
             return f"{prefix}.{name}".replace("gs.torch", "gossamer.torch")
     return whole
 
 
 def llms() -> str:
-    """The pages of the documentation, each with its first sentence, as llmstxt.org describes such a list."""
+    """List the pages of the documentation, each with its first sentence, as llmstxt.org describes such a list."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     lines = [f"# {settings['site_name']}", "", f"> {settings['site_description']}.", ""]
     lines += ["The package holds a guide for assistants, gossamer/AGENTS.md.", "", "## Pages", ""]
@@ -175,7 +180,7 @@ NAMED = (
 
 
 def guide() -> str:
-    """The guide in the package, with the code of the documentation's pages."""
+    """Return the guide in the package, with the code of the documentation's pages."""
 
     def block(page: str, language: str) -> str:
         found = re.search(
@@ -209,7 +214,7 @@ def algorithms() -> str:
 
 
 def ranges() -> str:
-    """The hyper-parameters of all algorithms, by their range; a name that some give another range, with them."""
+    """Write the table of hyper-parameters by their range; a name with several ranges lists its algorithms."""
     users: dict[str, dict[str, list[str]]] = {}
     for name, kind in ALGORITHMS.items():
         for key, allowed in hyperparameters(kind).items():
@@ -275,7 +280,7 @@ SPREAD_OVER = (
 
 
 def spreads() -> str:
-    """How far the gradients of 20 agents are apart at the start on a9a, for several splits in equal sizes."""
+    """Write the table of ζ² of 20 agents at the start on a9a, for several splits in equal sizes."""
     problems = {how: gs.problems.logistic("a9a", agents=20, split=how) for how in SPREAD_OVER}
     rows = [(f"`{how}`", f"{problem.heterogeneity(problem.start):.4g}") for how, problem in problems.items()]
     return _table(["split", "$\\zeta^2$ at the start"], rows)
@@ -323,16 +328,12 @@ def compressors() -> str:
     return _entries(catalogue.list_kind("compressors"))
 
 
-def aggregators() -> str:
-    return _entries(catalogue.list_kind("aggregators"))
-
-
 def schedules() -> str:
     return _entries(catalogue.list_kind("schedules"))
 
 
 def commands() -> str:
-    """The commands, each with the first sentence of its help."""
+    """Write the table of commands, each with the first sentence of its help."""
     known: Any = typer.main.get_command(cli.app())
     rows = [(f"`gossamer {name}`", _first(one.help)) for name, one in sorted(known.commands.items())]
     return _table(["command", "purpose"], rows)
@@ -348,7 +349,7 @@ def exits() -> str:
 
 @functools.cache
 def judged() -> list[str]:
-    """The verdicts on the paper's own claims, of the run that the documentation shows."""
+    """Read the verdicts on the paper's own claims, of the run that the documentation shows."""
     rows = json.loads((ROOT / "docs" / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
     return [row["verdict"] for row in rows if row["section"] != OWN]
 
@@ -366,7 +367,7 @@ def speed(contest: str, who: str) -> Callable[[], str]:
 
 
 def corollary() -> str:
-    """What both forms of the theorem ask for on a ring of 20."""
+    """Write the table of the conditions of both forms of the theorem on a ring of 20."""
     rows = [
         (r"$\rho$", *[digits(ring().gap, 5)] * 2),
         (r"$\kappa$", "1", digits(theory.kappa_of(ring(), "repaired"), 4)),
@@ -378,7 +379,7 @@ def corollary() -> str:
 
 
 def local() -> str:
-    """What local training does to the quadratics of the tests: its relative bias, and floors."""
+    """Write the table of the relative bias and the floors of local training on the quadratics of the tests."""
     head = ["$H$", "$M_f$", "floor of a run", "of the closed form", r"$\frac{M_f}{1 - M_f} \zeta^2$"]
     return _table(
         head, [(str(steps), *(f"${digits(value)}$" for value in local_floors(steps))) for steps in (2, 5, 10)]
@@ -386,7 +387,7 @@ def local() -> str:
 
 
 def feedback() -> str:
-    """Where Biased-DMT ends on them with the largest coordinate of every gradient, without a memory and with one."""
+    """Write the table of the ends of Biased-DMT on them under top-1, with and without error feedback."""
     top = gs.compressors.top_k(1)
     oracles = [gs.oracles.compressed(top), *(gs.oracles.error_feedback(top, how) for how in ("classic", "ef21"))]
 
@@ -399,7 +400,7 @@ def feedback() -> str:
 
 
 def gap(agents: int) -> float:
-    """The spectral gap of a ring."""
+    """Return the spectral gap of a ring."""
     rho = networks.ring(agents).gap
     assert rho is not None
     return rho
@@ -407,12 +408,12 @@ def gap(agents: int) -> float:
 
 @functools.cache
 def ring(smoothness: float = 1.0) -> theory.Constants:
-    """The ring of 20."""
+    """Return the constants of the ring of 20."""
     return theory.Constants(agents=20, gap=gap(20), smoothness=smoothness, excess=1.0)
 
 
 def largest(c: theory.Constants, form: Form) -> tuple[float, float]:
-    """The largest λ that the theorem allows, and the largest η at that λ."""
+    """Return the largest λ that the theorem allows, and the largest η at that λ."""
     lam = theory.lam_limit(c, form)
     return lam, theory.eta_limit(c, lam, form)
 
@@ -424,7 +425,7 @@ def corollary_falls() -> float:
 
 
 def corollary_misses() -> float:
-    """By which factor Corollary 1's step misses its condition there."""
+    """Return the factor by which Corollary 1's step misses its condition there."""
     eta, lam = theory.corollary(ring(), theory.steps_limit(ring(), "printed"))
     checked = theory.conditions(ring(), eta, lam, "printed")
     return max(one.missed_by for one in checked if not one.holds and one.missed_by is not None)
@@ -432,7 +433,7 @@ def corollary_misses() -> float:
 
 @functools.cache
 def ring_limits() -> tuple[int, int]:
-    """The largest ring with ρ ≥ ½, and the smallest on which A₃ < 0 with the weights of Corollary 1."""
+    """Find the largest ring with ρ ≥ ½, and the smallest on which A₃ < 0 with the weights of Corollary 1."""
     gaps = {n: gap(n) for n in range(3, 40)}
     fails = [n for n, rho in gaps.items() if _third(n, rho) < 0]
     return max(n for n, rho in gaps.items() if rho >= 0.5), min(fails)
@@ -445,14 +446,14 @@ def _third(n: int, rho: float) -> float:
 
 @functools.cache
 def grid() -> dict[str, float]:
-    """What the tests' grid of settings gives for the theorem as printed, in units of η."""
+    """Return the smallest A of the theorem as printed over the tests' grid of settings, in units of η."""
     _, lam, eta, a = runpy.run_path(str(GRID))["on_the_grid"]("printed")
     return {"settings": lam.size, **{name: (getattr(a, name) / eta).min() for name in ("A1", "Am", "A3")}}
 
 
 @functools.cache
 def practical() -> dict[str, float]:
-    """The setting of the reproduction's longest runs on the paper's problem, and how far beyond the theorem it is."""
+    """Compare the setting of the reproduction's longest runs with the largest that the theorem allows."""
     parts = installed()["biased-dmt"].spec_of("fig2").parts()
     chosen = next(each.fixed for each in parts.candidates if each.name == "biased-dmt")
     smoothness = parts.problem.smoothness
@@ -489,7 +490,7 @@ def local_floors(steps: int) -> tuple[float, float, float, float]:
 
 
 def digits(value: float, places: int = 3) -> str:
-    """That many significant digits, and powers of ten in LaTeX where there would be many zeros."""
+    """Format a number with so many significant digits; very small and large ones as powers of ten in LaTeX."""
     if value and not 1e-3 <= abs(value) < 1e7:
         power = math.floor(math.log10(abs(value)))
         return rf"{value / 10**power:.{places - 1}f} \cdot 10^{{{power}}}"
@@ -498,7 +499,7 @@ def digits(value: float, places: int = 3) -> str:
 
 
 AGENTS, DIM = 4, 16
-"""What is counted on: vectors longer than what holds a number for each agent."""
+"""The problem on which costs are counted: its vectors are longer than one with a number for each agent."""
 
 NETWORKS = {
     "doubly": "doubly stochastic",
@@ -521,7 +522,7 @@ def _algorithm(name: str, kind: type) -> list[str]:
 
 
 def _paid(kind: type, part: Callable[[RoundCost], float]) -> str:
-    """A part of what a round costs: a number, or how it grows with what the algorithm counts."""
+    """Return a part of the costs of a round: a number, or a formula in the algorithm's whole number."""
     once, twice = part(_round(kind, 1)), part(_round(kind, 2))
     if once == twice:
         return f"{once:g}" if once else "–"
@@ -567,7 +568,7 @@ def _takes(kind: type) -> list[str]:
 
 @functools.cache
 def _round(kind: type, count: int) -> RoundCost:
-    """What one agent pays in a round, counted as the simulator counts it, with this for all whole numbers."""
+    """Count the costs of one agent in a round as the simulator does, with `count` for all whole numbers."""
     problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
     known = hyperparameters(kind).items()
     numbers = {key: count if type(allowed) is Whole else allowed.example for key, allowed in known}
@@ -620,7 +621,7 @@ TABLES = {
             stages,
             datasets,
         ),
-        *(compressors, aggregators, schedules, commands, exits, corollary, local, feedback),
+        *(compressors, schedules, commands, exits, corollary, local, feedback),
     )
 }
 CONTESTS = {"one": "A single run", "many": "32 settings at once"}

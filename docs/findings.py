@@ -18,6 +18,7 @@ import drawing
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
+from tables import table
 
 import gossamer as gs
 from gossamer.basics.text import format_number
@@ -260,7 +261,7 @@ def starts(study: Study) -> str:
 
 
 def badge(verdict: str) -> str:
-    """A verdict in its colour, with its sign."""
+    """Return a verdict in its colour, with its sign."""
     return f'<span class="verdict {verdict.replace(" ", "-")}">{SIGNS[verdict]} {verdict}</span>'
 
 
@@ -288,7 +289,7 @@ def overview(verdicts: list[dict], titles: dict[str, str]) -> str:
 
 
 def slug(title: str) -> str:
-    """The anchor of a heading, as the page has it."""
+    """Return the anchor of a heading."""
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
@@ -316,7 +317,7 @@ def measured(row: dict) -> str:
 
 
 def extremes(column: pl.Series) -> tuple[str, str]:
-    """The smallest and the largest number."""
+    """Return the smallest and the largest number of a column."""
     numbers: list[float] = column.drop_nulls().to_list()
     return format_number(min(numbers, default=None)), format_number(max(numbers, default=None))
 
@@ -384,7 +385,7 @@ def fixed(several: list[dict]) -> str:
 
 
 def stable(tried: pl.DataFrame) -> str:
-    """The stable step sizes, as the ranges of their ends over replicates."""
+    """Write the table of stable step sizes, as the ranges of their ends over replicates."""
     rows = []
     for (algorithm,), own in tried.group_by("algorithm", maintain_order=True):
         ends = own.filter("stable").group_by("replicate").agg(low=pl.col("eta").min(), high=pl.col("eta").max())
@@ -406,11 +407,6 @@ def repeated(studies: dict[str, Study]) -> str:
         "\n## To repeat it\n\n```console\n$ make reproduce\n$ make findings\n```\n\n"
         f"Made with {versions} on {manifest['machine']['cpu']}. Another CPU rounds the last bits differently.\n"
     )
-
-
-def table(head: list[str], rows: list[tuple]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import Any
 
 import drawing
 import numpy as np
-from findings import table
 from matplotlib.figure import Figure
+from tables import table
 
 from gossamer.report.styles import style_methods
 from gossamer.results.statistics import LEVEL, difference, half_width, interval
@@ -36,7 +36,7 @@ class Curves:
         """By kind of text."""
 
     def at_bytes(self, sent: float) -> np.ndarray:
-        """The loss of each seed when a process has sent so much, on a line between two looks."""
+        """Return the loss of each seed when a process has sent so much, on a line between two looks."""
         pairs = zip(self.sent, self.loss, strict=True)
         return np.array([np.interp(sent, one, loss) for one, loss in pairs])
 
@@ -47,12 +47,12 @@ def shown(values: np.ndarray, digits: int = 3) -> str:
 
 
 def shares(curves: dict[str, Curves], name: str) -> np.ndarray:
-    """The seconds of a method at every look, as a share of the first's at its end, seed by seed."""
+    """Return the seconds of a method at every look, as a share of the first's at its end, seed by seed."""
     return curves[name].seconds / curves[FIRST].seconds[:, -1:]
 
 
 def drawn(curves: dict[str, Curves]) -> Figure:
-    """The loss against bytes and against time."""
+    """Draw the loss against bytes and against time."""
     figure = Figure(figsize=(9, 3.4), layout="constrained", dpi=150)
     panels: Any = figure.subplots(1, 2, sharey=True)
     for look, (name, found) in zip(style_methods(RULES), curves.items(), strict=True):
@@ -72,7 +72,7 @@ def drawn(curves: dict[str, Curves]) -> Figure:
 
 
 def verdict(against: np.ndarray, mine: np.ndarray) -> str:
-    """Whether losses are lower, higher or not told apart, on the same seeds."""
+    """Say if losses are lower, higher or not told apart, on the same seeds."""
     mean, half = difference(against, mine, paired=True)
     word = "not told apart" if not abs(mean) > half else "lower" if mean < 0 else "higher"
     return f"{mean:+.3f} ± {half:.3f}: {word}"

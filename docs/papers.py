@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from findings import SIGNS, table
+from findings import SIGNS
+from tables import table
 
 from gossamer.cli.reproduce import READINGS, tell
 from gossamer.papers import Paper, installed

@@ -13,7 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from findings import SIGNS, table
+from findings import SIGNS
+from tables import table
 
 from gossamer.basics.sizes import cores
 from gossamer.experiments import running

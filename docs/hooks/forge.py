@@ -1,4 +1,4 @@
-"""What a built page has and a page read on a forge cannot: whole docstrings, and pictures by their size.
+"""Show in a built page what a page on a forge cannot have: whole docstrings, and pictures by their size.
 
 ``<!-- built: TEXT -->OTHER<!-- /built -->`` is TEXT in a built page; a forge hides the comments and shows OTHER. With
 ``built, docstring: MODULE`` it is the docstring of that module; ``built, names:`` differs for ``docs/fill.py`` alone.
