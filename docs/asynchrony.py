@@ -72,7 +72,7 @@ def clock(slow: int, factor: float, steady: bool = False) -> Any:
     return gs.clock("campus", compute=times, slow=named, seeds=SEEDS)
 
 
-def ran(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
+def run_method(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
     """Tune a method for this clock, and run it for all its seconds."""
     kind, unwaiting = METHODS[name]
     torus = gs.networks.torus(4, 5)
@@ -116,7 +116,7 @@ def arrival(frame: pl.DataFrame) -> tuple[float, float]:
     return mean, half
 
 
-def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
+def draw(cases: dict[str, dict[str, Ran]]) -> Figure:
     """Error against seconds, a panel for each case."""
     figure = Figure(figsize=(10, 3.2), layout="constrained", dpi=150)
     panels = figure.subplots(1, len(cases), sharey=True)
@@ -140,7 +140,7 @@ def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
     return figure
 
 
-def exact() -> tuple[str, list[tuple[Any, ...]]]:
+def check_exactness() -> tuple[str, list[tuple[Any, ...]]]:
     """Compare the ends of long asynchronous runs with the closed form: return a verdict, and a table."""
     quadratics, optimum = problem()
     network = gs.networks.asynchronous(gs.networks.torus(4, 5))
@@ -157,24 +157,24 @@ def exact() -> tuple[str, list[tuple[Any, ...]]]:
     return ("holds" if worst <= EXACT else "does not hold"), rows
 
 
-def overtakes(steady: bool = False) -> tuple[str, list[tuple[Any, ...]]]:
+def find_overtaking(steady: bool = False) -> tuple[str, list[tuple[Any, ...]]]:
     """Find the smallest factor from which on the asynchronous form is at the target before the synchronous one."""
     rows, ahead = [], []
     for factor in FACTORS:
         names = ("Biased-DMT", "asynchronous Biased-DMT")
-        found = [arrival(ran(name, 1, factor, steady).frame) for name in names]
+        found = [arrival(run_method(name, 1, factor, steady).frame) for name in names]
         (waiting, first), (unwaiting, second) = found
         better = unwaiting + second < waiting - first
         worse = unwaiting - second > waiting + first
         word = "overtakes" if better else "is behind" if worse else "not told apart"
         ahead.append(better)
-        rows.append((f"{factor:g}", shown(waiting, first), shown(unwaiting, second), word))
+        rows.append((f"{factor:g}", format_arrival(waiting, first), format_arrival(unwaiting, second), word))
     since = next((k for k in range(len(FACTORS)) if all(ahead[k:])), None)
     verdict = "does not hold" if since is None else f"holds, with K = {FACTORS[since]:g}"
     return verdict, rows
 
 
-def shown(mean: float, half: float) -> str:
+def format_arrival(mean: float, half: float) -> str:
     return "not reached" if math.isnan(mean) else f"{mean:.1f} ± {half:.1g}"
 
 
@@ -187,11 +187,12 @@ def main() -> None:
         return ((run.x - optimum) ** 2).sum(-1).mean()
 
     cases = {
-        f"{slow} of {AGENTS} agents slow": {name: ran(name, slow, FACTOR) for name in METHODS} for slow in (0, 1, 5)
+        f"{slow} of {AGENTS} agents slow": {name: run_method(name, slow, FACTOR) for name in METHODS}
+        for slow in (0, 1, 5)
     }
     FIGURES.mkdir(parents=True, exist_ok=True)
-    drawing.save(drawn(cases), FIGURES / "error.png")
-    text = page(cases, exact(), overtakes(), overtakes(steady=True))
+    drawing.save(draw(cases), FIGURES / "error.png")
+    text = page(cases, check_exactness(), find_overtaking(), find_overtaking(steady=True))
     (HERE / "measured" / "asynchrony.txt").write_text(text, encoding="utf-8")
 
 
@@ -236,7 +237,7 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
 def _arrival_or_end(frame: pl.DataFrame) -> str:
     """Return the seconds to the target, or the error at the end where a seed does not reach it."""
     mean, half = arrival(frame)
-    return f"not reached: {_end(frame)}" if math.isnan(mean) else shown(mean, half)
+    return f"not reached: {_end(frame)}" if math.isnan(mean) else format_arrival(mean, half)
 
 
 def _end(frame: pl.DataFrame) -> str:

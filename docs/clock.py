@@ -19,7 +19,7 @@ FIGURE = HERE / "assets" / "clock" / "clock.svg"
 PAGE = (HERE / "templates" / "clock.txt").read_text(encoding="utf-8")
 
 
-def drawn(cases: list[dict[str, Any]]) -> Figure:
+def draw(cases: list[dict[str, Any]]) -> Figure:
     """Seconds of each round: lines by the clock, dots as measured."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     worlds = sorted({case["processes"] for case in cases})
@@ -40,7 +40,9 @@ def page(found: dict[str, Any]) -> str:
     cases = found["cases"]
     middle = float(np.median([case["ratio"]["median"] for case in cases]))
     missed = [
-        f"{case['case']}, {case['processes']} processes ({case['ratio']['median']:.3f})" for case in cases if not case["met"]
+        f"{case['case']}, {case['processes']} processes ({case['ratio']['median']:.3f})"
+        for case in cases
+        if not case["met"]
     ]
     verdict = "Holds" if abs(middle - 1) <= found["within"] else "Does not hold"
     words = {
@@ -62,7 +64,7 @@ def main() -> None:
     found = json.loads((Path(sys.argv[1]) / "clock.json").read_text())
     (HERE / "measured" / "clock.txt").write_text(page(found), encoding="utf-8")
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    drawn(found["cases"]).savefig(FIGURE)
+    draw(found["cases"]).savefig(FIGURE)
 
 
 if __name__ == "__main__":

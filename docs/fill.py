@@ -69,7 +69,7 @@ def write(page: Path, old: str, new: str) -> None:
 def fill(text: str) -> str:
     """Return the text of a page with everything between its marks up to date."""
     text = DOCUMENTED.sub(
-        lambda one: f"{one[1]}\n\n{(named if one[2] else documented)(one[3])}\n\n<!-- /built -->", text
+        lambda one: f"{one[1]}\n\n{(list_names if one[2] else describe_names)(one[3])}\n\n<!-- /built -->", text
     )
     return MARK.sub(lambda found: f"<!-- fill: {found[1]} -->{content(found[1])}<!-- end -->", text)
 
@@ -99,15 +99,15 @@ def package() -> griffe.Module:
     return found
 
 
-def documented(block: str) -> str:
+def describe_names(block: str) -> str:
     """Return a line for each name that a block documents: how it is called, and the first sentence of its docstring."""
     lines = []
     for path, members in _directives(block):
-        lines.append(_documented(path) + (f" It has {_codes(members)}." if members else ""))
+        lines.append(_describe(path) + (f" It has {_codes(members)}." if members else ""))
     return "\n".join(f"- {line}" for line in lines)
 
 
-def named(block: str) -> str:
+def list_names(block: str) -> str:
     """Return the names that a block documents, for a page that another page describes."""
     return f"{_codes([_place(package()[path], path.rpartition('.')[2]) for path, _ in _directives(block)])}."
 
@@ -125,7 +125,7 @@ def _directives(block: str) -> Iterator[tuple[str, list[str]]]:
         yield from ((one, []) for one in [path] * (not members) + own)
 
 
-def _documented(path: str) -> str:
+def _describe(path: str) -> str:
     found, name = package()[path], path.rpartition(".")[2]
     text = " ".join(found.docstring.value.split("\n\n")[0].split()) if found.docstring else ""
     sentence = re.match(r".*?\.(?=\s|$)", text)
@@ -348,7 +348,7 @@ def exits() -> str:
 
 
 @functools.cache
-def judged() -> list[str]:
+def read_verdicts() -> list[str]:
     """Read the verdicts on the paper's own claims, of the run that the documentation shows."""
     rows = json.loads((ROOT / "docs" / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
     return [row["verdict"] for row in rows if row["section"] != OWN]
@@ -634,10 +634,10 @@ NUMBERS: dict[str, Callable[[], str]] = {
         if (contest, who) != ("many", "numba")  # a kernel for one setting
     },
     "algorithms.count": lambda: str(len(ALGORITHMS)),
-    "claims.paper": lambda: str(len(judged())),
-    "claims.paper.hold": lambda: str(judged().count("holds")),
-    "claims.paper.fail": lambda: str(judged().count("does not hold")),
-    "claims.paper.tie": lambda: str(judged().count("tie")),
+    "claims.paper": lambda: str(len(read_verdicts())),
+    "claims.paper.hold": lambda: str(read_verdicts().count("holds")),
+    "claims.paper.fail": lambda: str(read_verdicts().count("does not hold")),
+    "claims.paper.tie": lambda: str(read_verdicts().count("tie")),
     "ring20.rounds": lambda: f"{math.ceil(theory.steps_limit(ring(), 'repaired')):,}",
     "ring20.eta": lambda: f"${digits(largest(ring(), 'repaired')[1])}$",
     "ring20.A3": lambda: rf"$A_3 = {digits(corollary_falls())}\,\eta$",

@@ -101,7 +101,7 @@ def main(run: Path) -> None:
     verdicts = json.loads((run / "verdicts.json").read_text(encoding="utf-8"))
     studies = {name: Study.load(run / name) for name in PAPER.experiments if (run / name / "study.json").is_file()}
     titles = {name: study.title for name, study in studies.items()}
-    text = HEAD.format(found=counted(verdicts), claims=overview(verdicts, titles))
+    text = HEAD.format(found=count_verdicts(verdicts), claims=overview(verdicts, titles))
     for stale in FIGURES.glob("*"):
         if stale.name != "robustness.json":  # of another run: docs/robustness.py writes it
             stale.unlink()
@@ -115,14 +115,14 @@ def main(run: Path) -> None:
         text += section(name, study, [row for row in verdicts if row["experiment"] == name], run)
     least = 100 * min(row["level"] for row in verdicts if row["level"] is not None)
     judged = (HERE / "templates" / "reproduction-judged.txt").read_text(encoding="utf-8")
-    text += judged.format(settings=chosen(studies), level=f"{least:.4g}") + repeated(studies)
+    text += judged.format(settings=describe_choices(studies), level=f"{least:.4g}") + describe_repetition(studies)
     (HERE / "reproduction.md").write_text(text, encoding="utf-8")
 
 
 def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
     about = ABOUT[name]
     if name == "horizon":
-        about = about.format(continued=told_of_continued(json.loads((FIGURES / "horizon.json").read_text("utf-8"))))
+        about = about.format(continued=describe_continued(json.loads((FIGURES / "horizon.json").read_text("utf-8"))))
     text = f"\n## {study.title}\n\n{about}\n\n"
     for stem in SHOWN[name]:  # side by side, where there is room
         file = run / "figures" / f"{stem}.png"
@@ -134,9 +134,9 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
         text += f"{picture}\n"
     text += "\n" * bool(SHOWN[name]) + claims(verdicts)
     if name == "sensitivity":
-        text += "\n" + stable(study.step_sizes())
+        text += "\n" + tabulate_stable(study.step_sizes())
     if name == "start":
-        text += "\n" + starts(study)
+        text += "\n" + tabulate_starts(study)
     return text
 
 
@@ -168,7 +168,7 @@ def draw_horizons(study: Study, run: Path) -> None:
     fixed = json.loads(solved.read_text(encoding="utf-8"))
     assert study.tuning is not None
     choice = choices(study.tuning)[HORIZONS[0]][DMT][0]
-    found: dict = {"fixed_points": fixed, "continued": continued(choice), "errors": {}}
+    found: dict = {"fixed_points": fixed, "continued": run_on(choice), "errors": {}}
     for name in SHOWN_HORIZONS:
         values = []
         for horizon in HORIZONS:
@@ -179,14 +179,14 @@ def draw_horizons(study: Study, run: Path) -> None:
             )
         found["errors"][name] = dict(zip(HORIZONS, values, strict=True))
     (FIGURES / "horizon.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    drawing.save(drawn_horizons(found), run / "figures" / "horizon.png")
+    drawing.save(plot_horizons(found), run / "figures" / "horizon.png")
 
 
 LONGER = 16
 """Times its horizon for which Biased-DMT is run on, to see where it settles."""
 
 
-def continued(choice: dict[str, float]) -> dict[str, list[float]]:
+def run_on(choice: dict[str, float]) -> dict[str, list[float]]:
     """Run Biased-DMT on from the shortest horizon: ‖∇F‖² over ‖ē‖², least and largest over the seeds, by rounds."""
     parts = PAPER.spec_of("horizon").parts()
     steps = int(HORIZONS[0].removeprefix("T = ").replace(",", ""))
@@ -204,7 +204,7 @@ def continued(choice: dict[str, float]) -> dict[str, list[float]]:
     return found
 
 
-def told_of_continued(found: dict) -> str:
+def describe_continued(found: dict) -> str:
     (before, (low, high)), (after, (least, most)) = found["continued"].items()
     return (
         f"With the step tuned for T = {before} its ‖∇F‖² is {low:.3g} to {high:.3g} times ‖ē‖² there, over the seeds, "
@@ -220,7 +220,7 @@ SHOWN_HORIZONS = {
 }
 
 
-def drawn_horizons(found: dict) -> Figure:
+def plot_horizons(found: dict) -> Figure:
     """Draw what `draw_horizons` measured: `python docs/findings.py horizon` draws it anew from the stored numbers."""
     figure = Figure(figsize=(7.0, 2.8), layout="constrained", dpi=200)
     panels: Any = figure.subplots(1, 2, sharey=True)
@@ -247,7 +247,7 @@ def drawn_horizons(found: dict) -> Figure:
     return figure
 
 
-def starts(study: Study) -> str:
+def tabulate_starts(study: Study) -> str:
     """Write what the target takes from each start on each graph, with 95 % intervals over replicates."""
     goal, rows = tomllib.loads(study.spec)["tuning"]["target"], []
     for variant in study.results:
@@ -265,7 +265,7 @@ def badge(verdict: str) -> str:
     return f'<span class="verdict {verdict.replace(" ", "-")}">{SIGNS[verdict]} {verdict}</span>'
 
 
-def counted(verdicts: list[dict]) -> str:
+def count_verdicts(verdicts: list[dict]) -> str:
     """Count the claims of each verdict, those of the paper apart from ours."""
     lines = []
     for title, some in {
@@ -296,7 +296,7 @@ def slug(title: str) -> str:
 def claims(verdicts: list[dict]) -> str:
     """List the claims of an experiment, each with its verdict, the deciding measurement and the paper's words."""
     return "".join(
-        f"- {badge(row['verdict'])} **{row['claim']}.** {measured(row)}. "
+        f"- {badge(row['verdict'])} **{row['claim']}.** {describe_measurement(row)}. "
         f"*{row['section']}{'.' if row['section'] == OURS else ': ' + row['paper']}*\n"
         for row in verdicts
     )
@@ -306,7 +306,7 @@ MANY = 3
 """Of a claim with more parts than this, the page shows only those that decide."""
 
 
-def measured(row: dict) -> str:
+def describe_measurement(row: dict) -> str:
     """Return the measurement that decides; verdicts.json has the notes, the levels and all parts."""
     parts = row["evidence"]["parts"]
     kept = [p for p in parts if p["decides"]] if len(parts) > MANY else parts
@@ -333,14 +333,14 @@ def lengths(study: Study) -> str:
     return f"{span[0]}; {span[1]}"
 
 
-def chosen(studies: dict[str, Study]) -> str:
+def describe_choices(studies: dict[str, Study]) -> str:
     """Write the table of the choices that the paper leaves open: biases, grids and fixed hyper-parameters."""
     rows: list[tuple] = []
     for name, study in studies.items():
         spec = tomllib.loads(study.spec)
         several = [spec, *spec.get("variant", [])]
         stages = [stage for one in several for stage in one.get("oracle", {}).get("stages", [])]
-        rows.append((f"`{name}`", lengths(study), biases(stages), tuned(several), fixed(several)))
+        rows.append((f"`{name}`", lengths(study), biases(stages), describe_tuning(several), describe_fixed(several)))
     (usual, _), *_ = Counter(bias for _, _, bias, _, _ in rows).most_common()
     rows = [(name, runs, "as above" if bias == usual else bias, *rest) for name, runs, bias, *rest in rows]
     head = table(["name", "rounds; seeds", "bias", "tuned", "fixed"], rows)
@@ -361,7 +361,7 @@ def biases(stages: list[dict]) -> str:
     return "; ".join(texts) or "none"
 
 
-def tuned(several: list[dict]) -> str:
+def describe_tuning(several: list[dict]) -> str:
     """Summarise how an experiment is tuned: the range of η, the values of λ, the settings and the criterion."""
     given = [one["tuning"] for one in several if "tuning" in one]
     if not given:
@@ -373,7 +373,7 @@ def tuned(several: list[dict]) -> str:
     return f"{given[0]['budget']} settings, η from {low:g} to {high:g}{over}, by {by}"
 
 
-def fixed(several: list[dict]) -> str:
+def describe_fixed(several: list[dict]) -> str:
     """List the hyper-parameters that are not tuned; of those that differ between variants, say so."""
     if any("eta" in one.get("algorithm", {}) for one in several[1:]):
         return "by variant"
@@ -384,7 +384,7 @@ def fixed(several: list[dict]) -> str:
     )
 
 
-def stable(tried: pl.DataFrame) -> str:
+def tabulate_stable(tried: pl.DataFrame) -> str:
     """Write the table of stable step sizes, as the ranges of their ends over replicates."""
     rows = []
     for (algorithm,), own in tried.group_by("algorithm", maintain_order=True):
@@ -399,7 +399,7 @@ def stable(tried: pl.DataFrame) -> str:
     return table(["method", "smallest stable step size, over replicates", "largest"], rows)
 
 
-def repeated(studies: dict[str, Study]) -> str:
+def describe_repetition(studies: dict[str, Study]) -> str:
     manifest = next(iter(next(iter(studies.values())).results.values())).manifest
     kept = {key: value for key, value in manifest["versions"].items() if key not in ("source", "code")}
     versions = ", ".join(f"{name} {number}" for name, number in kept.items())
@@ -412,7 +412,7 @@ def repeated(studies: dict[str, Study]) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["horizon"]:
         known = json.loads((FIGURES / "horizon.json").read_text(encoding="utf-8"))
-        drawing.save(drawn_horizons(known), FIGURES / "horizon.png")
+        drawing.save(plot_horizons(known), FIGURES / "horizon.png")
         sys.exit()
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "verdicts.json").is_file():
         sys.exit("usage: python docs/findings.py DIRECTORY, where `gossamer reproduce --out DIRECTORY` has run")

@@ -51,7 +51,7 @@ def shares(curves: dict[str, Curves], name: str) -> np.ndarray:
     return curves[name].seconds / curves[FIRST].seconds[:, -1:]
 
 
-def drawn(curves: dict[str, Curves]) -> Figure:
+def draw(curves: dict[str, Curves]) -> Figure:
     """Draw the loss against bytes and against time."""
     figure = Figure(figsize=(9, 3.4), layout="constrained", dpi=150)
     panels: Any = figure.subplots(1, 2, sharey=True)
@@ -116,7 +116,7 @@ def in_words(curves: dict[str, Curves]) -> str:
     return f"{favour}\n"
 
 
-def tuned(found: dict[str, Any]) -> str:
+def tabulate_tuning(found: dict[str, Any]) -> str:
     rows = []
     for name, tuning in found["tuning"].items():
         chosen, rates = tuning["chosen"], [one["lr"] for one in tuning["tried"]]
@@ -159,7 +159,7 @@ def page(found: dict[str, Any]) -> str:
         "\nAt equal bytes the others are in the middle of their runs, before their rate falls. A shorter run with its "
         "own schedule may have a lower loss; it was not run.\n"
     )
-    text += f"\n## How they were tuned\n\n{tuned(found)}"
+    text += f"\n## How they were tuned\n\n{tabulate_tuning(found)}"
     text += "\nBeyond a rate at an edge there may be a better one. The rates of all methods were raised once, after a "
     text += "trial in which DDP was best at its highest.\n"
     text += "\n## To repeat it\n\n```console\n$ make language\n```\n\n"
@@ -178,7 +178,7 @@ def _load(facts: dict[str, Any]) -> str:
 
 def main(source: Path) -> None:
     found = json.loads(source.read_text(encoding="utf-8"))
-    drawing.save(drawn({name: Curves(runs) for name, runs in found["curves"].items()}), FIGURE)
+    drawing.save(draw({name: Curves(runs) for name, runs in found["curves"].items()}), FIGURE)
     (HERE / "language.md").write_text(page(found), encoding="utf-8")
 
 
