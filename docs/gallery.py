@@ -209,9 +209,9 @@ HEAD = """# Gallery
 
 <!-- Written by docs/gallery.py, `make gallery`: change that file, not this page. -->
 
-Every example, drawn from its result. `gossamer run examples/NAME.toml` runs the example NAME, with the options shown, if
-any; `gossamer init --example NAME` copies it with its data. Step sizes are stable, and tuned only where the spec has a
-`[tuning]`: these are illustrations, not contests.
+Every example, drawn from its result. `gossamer run examples/NAME.toml` runs the example NAME, with the options shown,
+if any; `gossamer init --example NAME` copies it with its data. Step sizes are stable, and tuned only where the spec has
+a `[tuning]`: these are illustrations, not contests.
 
 <div class="gallery" markdown>
 
