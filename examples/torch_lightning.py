@@ -42,8 +42,6 @@ class Digits(LightningModule):
         self.log("right", (self.model(inputs).argmax(1) == targets).float().mean())
 
 
-
-
 def make() -> tuple[Digits, DataLoader[Any]]:
     """Return a module, and the batches of this rank."""
     images, labels = load_digits(return_X_y=True)
