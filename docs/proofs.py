@@ -14,10 +14,10 @@ from typing import Any
 
 import drawing
 import numpy as np
-from findings import table
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from tables import table
 
 import gossamer as gs
 from gossamer import theory
