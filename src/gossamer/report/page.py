@@ -437,12 +437,17 @@ def curves(study: Study) -> dict[str, Any]:
                 method["floor"] = bias.get(label if merged else variant)
         look = {} if merged else named[variant].style.web()
         variants.append({"name": variant, "label": variant if merged else named[variant].text, **look, "methods": own})
+    # ‖∇F‖² is shown first where gradients are biased, else the metric that was measured first
+    specs = [variant_spec(study.spec, variant) for variant in study.results]
+    specs += [variant_spec(result.spec) for result in study.results.values()]
+    is_biased = bool(bias) or any("stages" in spec.get("oracle", {}) for spec in specs)
+    metric = [*up].index(FLOORED) if FLOORED in up and is_biased else 0
     return {
         "axes": [{"title": column.title, "short": column.short} for column in across.values()],
         "metrics": [
             {"key": name, "title": label.text, "log": label.log, "better": label.better} for name, label in up.items()
         ],
-        "first": {"metric": _first_metric(study, list(up)), "view": _first_view(study, methods)},
+        "first": {"metric": metric, "view": _first_view(study, methods)},
         "methods": [
             {"label": named[label].text, **named[label].style.web()}
             if merged
@@ -451,16 +456,6 @@ def curves(study: Study) -> dict[str, Any]:
         ],
         "variants": variants,
     }
-
-
-def _first_metric(study: Study, measured: list[str]) -> int:
-    """Return the metric that is shown first: ‖∇F‖² where gradients are biased, else the first that was measured."""
-    if FLOORED not in measured:
-        return 0
-    specs = [variant_spec(study.spec, variant) for variant in study.results]
-    specs += [variant_spec(result.spec) for result in study.results.values()]
-    has_stages = any("stages" in spec.get("oracle", {}) for spec in specs)
-    return measured.index(FLOORED) if has_stages or bias_floors(study) else 0
 
 
 def _first_view(study: Study, methods: list[str]) -> int:
@@ -525,9 +520,7 @@ def thin(study: dict[str, Any], points: int) -> dict[str, Any]:
 def _thin(method: dict[str, Any], points: int) -> dict[str, Any]:
     rounds, *others = method["x"]
     length = len(rounds)
-    keep = np.array([], int)
-    if length:
-        keep = np.unique(np.linspace(0, length - 1, min(points, length)).round().astype(int))
+    keep = np.unique(np.linspace(0, max(length - 1, 0), min(points, length)).round().astype(int))
     # three digits of an interval are finer than a pixel, and they halve the size of the page
     bands = [
         [curve and {"mean": _round(curve["mean"][keep], 6), "wide": _round(curve["wide"][keep], 3)} for curve in both]
