@@ -8,12 +8,16 @@ import typer
 from gossamer.cli.shared import AsJSON, With, app, load_own, say_json, show
 from gossamer.specs.catalogue import REGISTRIES, list_kind
 
+# a name for each registry, so that a new one is listed without a word here
 Kind = StrEnum("Kind", {kind: kind for kind in (*REGISTRIES, "papers")})
 
 
 @app.command(name="list")
 def list_(
-    kind: Annotated[Kind | None, typer.Argument(help="What to list; all if it is not given.")] = None,
+    kind: Annotated[
+        Kind | None,  # pyright: ignore[reportInvalidTypeForm]
+        typer.Argument(help="What to list; all if it is not given."),
+    ] = None,
     own: With = None,
     as_json: AsJSON = False,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, UInt
+from jaxtyping import Array, Bool, UInt
 
 from gossamer.basics.arrays import LARGEST
 from gossamer.basics.keys import draw_once
@@ -68,10 +68,7 @@ class Private(Stage):
             )
         (x,), problem = points, site.problem
         assert isinstance(problem, Empirical)
-        key = self.source.own_key(site)
-        words = draw_once(site.round, lambda: jax.random.bits(key, (problem.longest,), jnp.uint32))
-        rows = (words <= self.last) & (jnp.arange(problem.longest) < problem.sizes[site.agent])
-        total = problem.clipped_sum(site.agent, rows, x, self.clip)
+        total = problem.clipped_sum(site.agent, self._rows(site, problem), x, self.clip)
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
         drawn = draw_once(site.round, lambda: jax.random.normal(self.own_key(site), x.shape, jnp.float32))
         expected = self.rate * problem.sizes[site.agent].astype(x.dtype)
@@ -95,6 +92,11 @@ class Private(Stage):
     @property
     def privacy(self) -> Privacy:
         return Privacy(*(float(value) for value in (self.clip, self.noise, self.rate, self.delta)))
+
+    def _rows(self, site: Site, problem: Empirical) -> Bool[Array, " longest"]:
+        key = self.source.own_key(site)
+        words = draw_once(site.round, lambda: jax.random.bits(key, (problem.longest,), jnp.uint32))
+        return (words <= self.last) & (jnp.arange(problem.longest) < problem.sizes[site.agent])
 
 
 def private(clip: float, noise: float, rate: float, delta: float = 1e-5) -> Private:
