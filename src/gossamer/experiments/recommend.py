@@ -481,6 +481,7 @@ def compare(
     difference is undecided. The first was chosen on these seeds, too, so that it may be any of the finalists: the level
     is such that the intervals of all pairs of them, at every look, hold together with 95 %.
     """
+    # a run that diverged, or never arrived, has no number to subtract
     if any(score.failed != one.failed for score, one in zip(other, first, strict=True)):
         lost = any(score.failed == 2 for score in other)
         return Difference(math.inf, math.nan, math.nan, "diverged" if lost else "worse")

@@ -193,7 +193,7 @@ def measure(
     if not np.isfinite(x).all():
         raise InputError("points must be finite, but some are not: a run that diverged has no gradients to measure.")
     queries = count_of(queries)
-    asked = 1 if oracle.constants(problem).variance == 0 else queries
+    asked = 1 if oracle.constants(problem).variance == 0 else queries  # queries that draw nothing are all alike
     block = max(1, min(100, NUMBERS // (asked * problem.dim)))
     with jax.enable_x64(True):
         oracle, problem = cast(oracle, np.float64), cast(problem, np.float64)

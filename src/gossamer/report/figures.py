@@ -304,7 +304,7 @@ def find_end(result: "Result", label: str) -> str | None:
 def _draw_legend(figure: PaperFigure, axes: Axes, across: int) -> None:
     """Draw the legend below the axes, off the data."""
     handles, labels = axes.get_legend_handles_labels()
-    if handles:
+    if handles:  # matplotlib warns of an empty legend
         figure.legend(
             handles, labels, loc="outside lower center", ncols=min(across, len(handles)), frameon=False,
             handlelength=2.6, columnspacing=1.2, borderpad=0.1,

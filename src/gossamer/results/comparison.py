@@ -148,7 +148,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
                 compared.append(
                     (row, MethodRuns.of(ends[0], key, metric), MethodRuns.of(ends[1], other_key, metric), rounding)
                 )
-    level = joint_level(len(compared))
+    level = joint_level(len(compared))  # of many intervals at 95 %, some would miss
     rows = [row | _judge(one, other, level, rounding) for row, one, other, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
     left, right = next(iter(first.results.values())), next(iter(second.results.values()))

@@ -60,6 +60,7 @@ class RunTable(abc.ABC):
         def spread(rows: pl.DataFrame, name: str, *inner: str) -> tuple[list[str], np.ndarray]:
             """Return the dimensions of a column and its values in an array over them."""
             dims, values = [*outer, *inner], rows[name].to_numpy()
+            # floats, because only they have a NaN for what was not measured
             values = values.astype(str) if values.dtype == object else values.astype(float)
             array = np.full([len(index[dim]) for dim in dims], "" if values.dtype.kind == "U" else np.nan, values.dtype)
             array[tuple([place[dim][value] for value in rows[dim]] for dim in dims)] = values

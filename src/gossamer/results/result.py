@@ -418,7 +418,7 @@ def runs_frame(
         pl.col("replicate", "seed", "round").cast(pl.Int64),
         "status",
         pl.when(values.is_finite() & (values.abs() <= LARGEST_METRIC)).then(values),
-        *((start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()),
+        *[(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()],
     )
 
 

@@ -397,7 +397,7 @@ def find_differences(results: Mapping[str, Result], problems: Mapping[str, Any] 
     for key in next(iter(settings.values()), {}):
         values = {label: setting[key] for label, setting in settings.items()}
         known = [value for value in values.values() if value is not None]
-        if known and not all(is_same(value, known[0]) for value in known):
+        if not all([is_same(value, known[0]) for value in known]):
             differences[key] = values
     return differences
 
@@ -424,7 +424,7 @@ def _settings(result: Result, problem: Mapping[str, Any] | None) -> dict[str, An
         "dtype": manifest.get("dtype"),
         "steps": manifest.get("steps"),
         "seeds": f"{seeds[0]} … {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds[:20])),
-        "code": versions.get("code"),
+        "code": versions.get("code"),  # of all rooms that decide numbers
         "jax": versions.get("jax"),
     }
 
