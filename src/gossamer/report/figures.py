@@ -24,6 +24,7 @@ from gossamer.networks import NetworkComparison
 from gossamer.report import names, styles
 from gossamer.report.styles import Look
 from gossamer.report.tables import write_file
+from gossamer.results.result import last_rows
 from gossamer.results.statistics import half_width
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def draw_curves(
 
 def find_end(result: "Result", label: str) -> str | None:
     """Return why a method's curve ends early, a key of `ENDS`, where all its runs ended so; else None."""
-    statuses = result.of(label).group_by("seed", maintain_order=True).last()["status"].unique().to_list()
+    statuses = last_rows(result.of(label))["status"].unique().to_list()
     return statuses[0] if len(statuses) == 1 and statuses[0] in ENDS else None
 
 

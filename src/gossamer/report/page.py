@@ -26,7 +26,7 @@ from gossamer.report import names, styles
 from gossamer.report.drawings import draw_claim, draw_network, draw_split, format_ends, short
 from gossamer.report.figures import FLOORED, band, bias_floors, find_end, method_looks, needs_log, step_lines
 from gossamer.report.tables import HALF
-from gossamer.results.result import Result
+from gossamer.results.result import Result, last_rows
 from gossamer.results.statistics import interval
 from gossamer.results.study import MARKS, SIDE_BY_SIDE, TUNING, Study, format_criterion, variant_spec
 from gossamer.results.verdicts import MethodVerdicts
@@ -628,7 +628,7 @@ def profile(study: Study, metric: str) -> dict[str, Any] | None:
 
 def _ends(result: Result, label: str, metric: str) -> dict[int, float]:
     """Return the end of each replicate, infinite where one of its runs diverged."""
-    last = result.of(label).group_by("replicate", "seed", maintain_order=True).last()
+    last = last_rows(result.of(label))
     lost = pl.when(pl.col("status") == "diverged").then(math.inf).otherwise(pl.col(metric).fill_null(math.inf))
     return dict(last.group_by("replicate", maintain_order=True).agg(lost.mean().alias("end")).iter_rows())
 

@@ -14,7 +14,6 @@ from gossamer.core import InputError, brief
 from gossamer.results.result import MethodRuns, Result, last_rows
 from gossamer.results.statistics import difference, interval, joint_level
 from gossamer.results.study import (
-    ROUNDING,
     Study,
     describe_differences,
     find_differences,
@@ -141,7 +140,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         one, other = first.results[variant], second.results[variant]
         label = next(label for label, own in one.labels.items() if own == key)
         ends = last_rows(one.table), last_rows(other.table)
-        rounding = max(ROUNDING.get(str(side.manifest.get("dtype")), 1e-5) for side in (one, other))
+        rounding = max(one.rounding, other.rounding)
         for metric, shown in one.metrics.items():
             if shown.summary and metric not in LEFT_OUT and one.has(metric) and other.has(metric):
                 row = {"method": f"{variant}: {label}" if variant else label, "metric": metric}

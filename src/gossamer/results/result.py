@@ -203,6 +203,11 @@ class Result(RunTable):
         """The metrics that some run measured along its way."""
         return [name for name, label in self.metrics.items() if not label.end and self.has(name)]
 
+    @property
+    def rounding(self) -> float:
+        """The relative difference that arithmetic alone can make."""
+        return {"float64": 1e-10}.get(str(self.manifest.get("dtype")), 1e-5)
+
     @cached_property
     def labels(self) -> dict[str, Key]:
         """A short name for each algorithm and setting: the setting is left out where there is only one."""

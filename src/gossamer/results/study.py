@@ -39,9 +39,6 @@ TUNED = "tuned in each of"
 SIDE_BY_SIDE = "side-by-side"
 """The name of a study that puts others together."""
 
-ROUNDING = {"float32": 1e-5, "float64": 1e-10}
-"""The relative difference that arithmetic alone can make."""
-
 SHARED = {"problem": ("data", "dimension", "F at the start", "problem"), "agents": ("agents",), "dtype": ("dtype",)}
 """Conditions that results must share unless they are allowed to differ, and the settings that show each."""
 
@@ -385,7 +382,7 @@ def find_differences(results: Mapping[str, Result], problems: Mapping[str, Any] 
     `problems` holds the [problem] of the spec of each result, by its label.
     """
     settings = {label: _settings(result, (problems or {}).get(label)) for label, result in results.items()}
-    rounding = max((ROUNDING.get(str(setting["dtype"]), 1e-5) for setting in settings.values()), default=0.0)
+    rounding = max([result.rounding for result in results.values()], default=0.0)
 
     # machines sum in different orders: F at the start is compared within what rounding can make
     def is_same(first: Any, second: Any) -> bool:

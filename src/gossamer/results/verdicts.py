@@ -36,7 +36,6 @@ from gossamer.core import InputError, Range
 from gossamer.metrics import AXES
 from gossamer.results.result import MethodRuns, Result, SeedRun
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
-from gossamer.results.study import ROUNDING
 
 CURRENCIES = ("rounds", "queries", "bytes", "seconds", "joules")
 """The costs of methods, as axes of figures name them; gradients and messages of the start count."""
@@ -296,7 +295,7 @@ def judge_methods(
         horizons = {method: tuned.get((variant, key[0])) for method, key in result.labels.items()}
         readings, said = _leave_out_early(readings, horizons)
         notes += [where + note for note in said]
-        found.append((variant, readings, ROUNDING.get(str(result.manifest.get("dtype")), 1e-5)))
+        found.append((variant, readings, result.rounding))
     count = sum(len(readings) for _, readings, _ in found)
     level, sign = joint_level(count), -1 if label.better == "higher" and not has_target else 1
     if replicates < 2 and count:  # a difference of one pair has no interval, and a verdict without one is luck
