@@ -693,7 +693,7 @@ def advise(goal: Goal, ranked: Sequence[tuple[Difference, Contender]]) -> list[s
             said.append(f"{enough} would decide on {one.name}.")
     if goal.target is None:
         curve = first.curve(goal.criterion)
-        paid = curve["rounds"] if goal.paid == "rounds" else curve[goal.paid]
+        paid = curve[goal.paid]
         start, end = curve["mean"][0], curve["mean"][-1]
         half = float(np.interp(paid[-1] / 2, paid, curve["mean"]))
         if length := goal.length(start, end):

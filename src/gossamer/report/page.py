@@ -78,9 +78,7 @@ def render(
         measured = [name for result in study.results.values() for name in find_metrics(result)]
         metric = FLOORED if FLOORED in measured else next(iter(measured), "")
         full.append(curves(study))
-        extras.append(
-            {"tuning": tuning_grids(study), "steps": sensitivity(study), "profile": profile(study, metric)},
-        )
+        extras.append({"tuning": tuning_grids(study), "steps": sensitivity(study), "profile": profile(study, metric)})
     results = [result for study in studies for result in study.results.values()]
     methods = len({algorithm for result in results for algorithm, _ in result.states})
     seeds = sorted({len(result.seeds) for result in results})

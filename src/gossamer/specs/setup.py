@@ -363,9 +363,9 @@ class Setup:
     def contents(self) -> str:
         """The digest of all that the problem, the network and the oracle hold, as a part of cache keys.
 
-        It is "" where `key` and the source of Gossamer decide that already: a user's own function may read anything.
+        A spec does not decide it: the code that reads specs, and packages such as NumPy, may build other objects of it.
         """
-        return "" if self.key and not self.makers else digest(self.problem, self.network, self.oracle)
+        return self.key.get("objects") or digest(self.problem, self.network, self.oracle)
 
     def key_of(self, rule: Rule) -> dict[str, Any]:
         """Return all that determines a run of this rule, besides its seed, its length and its block."""
