@@ -193,7 +193,9 @@ def _prove(
         reason = str(error)
         if rule is not None and network.agents <= MOST_AGENTS:
             with suppress(InputError):
-                where = diverging(rule, network, about["functions"])
+                # agents of one curvature first: their ζ² is bounded, as the proof supposes
+                where = diverging(rule, network, about["functions"], alike=True)
+                where = where or diverging(rule, network, about["functions"])
                 reason += f" In fact {where}." if where else " No quadratic was found on which it diverges."
     except InputError as error:
         reason = str(error)

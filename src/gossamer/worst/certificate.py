@@ -567,7 +567,7 @@ class LyapunovBound:
     @property
     def phi(self) -> str:
         """Φ as text, with the names of the rule's arrays; w is the eigenvalue of a block, and the mean has w = 1."""
-        search = self._program()
+        search, space = self._program(), self.problem.space()
         names = [f"{n} − x̄" if search.moves[n] else n for n in search.names]
         names += ["∇f(x)", "∇f(x̄)"] if search.weighs_gradients else []
         lines = [f"Φ = {float(self.multipliers[search.a]) / search.unit:.5g} (F(x̄) − F*)"]
@@ -583,7 +583,10 @@ class LyapunovBound:
                     a, b = names[pick[i]], names[pick[j]]
                     parts.append(f"{q:+.4g} " + (f"‖{a}‖²" if i == j else f"⟨{a}, {b}⟩"))
             w = complex(search.eigenvalues[k])
-            lines.append(f"  w = {w.real:.4g}{f' ± {w.imag:.4g}i' if w.imag else ''}: {' '.join(parts) or '0'}")
+            block = f"w = {w.real:.4g}{f' ± {w.imag:.4g}i' if w.imag else ''}"
+            if k and isinstance(space, Interval):
+                block = f"all w in [{space.low:g}, {space.high:g}]"
+            lines.append(f"  {block}: {' '.join(parts) or '0'}")
         return "\n".join(lines)
 
     def check(self) -> None:
