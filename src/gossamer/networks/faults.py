@@ -127,6 +127,10 @@ class Mended(Drawn):
                 explicit = self.base
         return _mend(explicit, lambda i, j: self.up(t, xp, i, j) | (i == j), columns, xp)
 
+    @property
+    def inner(self) -> tuple[Mixer, ...]:
+        return (self.base,)
+
     def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
         return self.base.awake(t, xp)
 
@@ -141,22 +145,6 @@ class Mended(Drawn):
     @property
     def doubly(self) -> bool:
         return self.symmetric
-
-    @property
-    def sleeps(self) -> bool:
-        return self.base.sleeps
-
-    @property
-    def period(self) -> int:
-        return self.base.period
-
-    @property
-    def timetabled(self) -> bool:
-        return self.base.timetabled
-
-    @property
-    def closes(self) -> float | None:
-        return self.base.closes
 
     @functools.cached_property
     def is_symmetric(self) -> bool:
@@ -191,14 +179,6 @@ class Chances(Mended):
 
     def sends(self, t: int) -> float:
         return self.chance_up * self.base.sends(t)
-
-    @property
-    def traffic(self) -> float:
-        return self.chance_up * self.base.traffic
-
-    @property
-    def pace(self) -> float:
-        return self.base.pace
 
     @property
     def spacing(self) -> int:
@@ -286,7 +266,7 @@ class Faults(Chances):
 
     @property
     def sleeps(self) -> bool:
-        return self.sleeping or self.base.sleeps
+        return self.sleeping or super().sleeps
 
 
 def unit(words: Any) -> Float[Any, "..."]:

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
-from gossamer.networks.availability import availability as timetable
-from gossamer.networks.deadline import deadline as closing
 from gossamer.networks.drawn import seed_leaf
 from gossamer.networks.files import from_file, is_network_file
 from gossamer.networks.gilbert_elliott import gilbert_elliott as bursts
 from gossamer.networks.graphs import arrange
 from gossamer.networks.network import Network
+from gossamer.networks.timetables import availability as timetable
+from gossamer.networks.timetables import deadline as closing
 from gossamer.networks.weights import is_graph
 
 COMMON = (
@@ -89,14 +89,10 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
     a network that knows its own.
     """
     known = options(name)
+    taken = {key: one for key, one in inspect.signature(NETWORKS[name]).parameters.items() if key in known}
     n = whole(f"{name}: agents", agents)
-    for key in values:
-        if key not in known:
-            raise InputError(f"{name} has no option {brief(key)}; {nearest(key, known)}")
+    _check_options(name, values, taken, COMMON)
     common = {key: values.pop(key) for key in COMMON if key in values}
-    for key, parameter in inspect.signature(NETWORKS[name]).parameters.items():
-        if key != "agents" and parameter.default is parameter.empty and key not in values:
-            raise InputError(f"{name} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
     if name in READERS:
         values["nodes"] = nodes
     # arranged before faults and attackers, whose numbers are those of the agents
@@ -158,17 +154,25 @@ def _apply(name: str, law: Callable[..., Network], network: Network, given: Any)
     """Return the network under a law that changes it, with the options of a spec's table; without one, as it is."""
     if given is None:
         return network
-    key, known = law.__name__, dict(inspect.signature(law).parameters)
-    del known["network"]
+    where, (_, *taken) = (
+        f"{name}: {law.__name__}",
+        inspect.signature(law).parameters.items(),
+    )  # the first is the network
     if not isinstance(given, Mapping):
-        raise InputError(f"{name}: {key} must be a table of {', '.join(known)}, but is {brief(given)}.")
-    for option in given:
-        if option not in known:
-            raise InputError(f"{name}: {key} has no option {brief(option)}; {nearest(option, known)}")
-    for option, parameter in known.items():
-        if parameter.default is parameter.empty and option not in given:
-            raise InputError(f"{name}: {key} needs {option}, which is missing. It takes: {', '.join(known)}.")
+        raise InputError(f"{where} must be a table of {', '.join(dict(taken))}, but is {brief(given)}.")
+    _check_options(where, given, dict(taken))
     return law(network, **given)
+
+
+def _check_options(where: str, given: Mapping[str, Any], taken: Mapping[str, Any], more: Sequence[str] = ()) -> None:
+    """Raise InputError for an option that is not among those taken (or `more`), and for one that is missing."""
+    known = [*taken, *more]
+    for key in given:
+        if key not in known:
+            raise InputError(f"{where} has no option {brief(key)}; {nearest(key, known)}")
+    for key, parameter in taken.items():
+        if parameter.default is parameter.empty and key not in given:
+            raise InputError(f"{where} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
 
 
 def of(given: Any, agents: int, *, counted: str = "agents", names: Sequence[str] | None = None) -> Network:

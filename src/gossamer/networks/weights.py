@@ -44,8 +44,7 @@ def max_degree(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
 
 def lazy(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
-    matrix = metropolis(graph)
-    return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
+    return _halve(metropolis(graph))
 
 
 LARGEST = 3000
@@ -78,7 +77,10 @@ def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
 
 def lazy_best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $\tfrac12 (I + W)$ with $W$ of the best constant weight."""
-    matrix = best_constant(graph)
+    return _halve(best_constant(graph))
+
+
+def _halve(matrix: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
 
 
