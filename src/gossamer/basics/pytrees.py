@@ -95,8 +95,8 @@ def _register(cls: Any) -> None:
         return list(map(value, data)), tuple(map(value, static))
 
     def flatten_with_keys(instance: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        values, fixed = flatten(instance)
-        return list(zip(keys, values, strict=True)), fixed
+        value = partial(getattr, instance)
+        return list(zip(keys, map(value, data), strict=True)), tuple(map(value, static))
 
     def unflatten(fixed: tuple[Any, ...], values: Iterable[Any]) -> Any:
         instance = object.__new__(cls)

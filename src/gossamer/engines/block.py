@@ -106,19 +106,21 @@ class Block:
             stacked = (_stack(list(oracles)), numbers, _stack([parts(rule) for rule in rules]))
             order = np.arange(len(rules), dtype=np.int32)
             oracle, numbers, made_of, order = layout.put(cast((*stacked, order), dtype), P(SETTINGS))
-            self._settings = program.BlockSettings(oracle, numbers, *self._window(0), made_of, order)
+            self._hold(program.BlockSettings(oracle, numbers, *self._window(0), made_of, order))
             self.keys = layout.put_keys(seeds, problem.agents)
             with np.errstate(over="ignore"):  # a target beyond float32 becomes infinite
                 self._targets = layout.put({target.metric: np.asarray(target.value, dtype) for target in until})
         self._run: program.RunState | None = None
 
-    def inputs(self, t: int = 0, last: int | None = None) -> tuple[Any, list[jax.Array]]:
-        """Return the world and the settings for a call from round t to `last`: their structure, and their leaves.
+    def _hold(self, settings: program.BlockSettings) -> None:
+        """Keep these settings, and flat what every call is given: JAX would flatten problems in Python each time."""
+        leaves, structure = jax.tree.flatten((self.world, settings))
+        self._settings, self._inputs = settings, (structure, leaves)
 
-        They are flat because JAX would flatten problems and networks several times a call, in Python.
-        """
-        leaves, structure = jax.tree.flatten((self.world, self.settings(t, last)))
-        return structure, leaves
+    def inputs(self, t: int = 0, last: int | None = None) -> tuple[Any, list[jax.Array]]:
+        """Return the world and the settings for a call from round t to `last`: their structure, and their leaves."""
+        self.settings(t, last)
+        return self._inputs
 
     def settings(self, t: int, last: int | None = None) -> program.BlockSettings:
         """Return the settings for a call from round t to `last`, and for the round before."""
@@ -130,7 +132,7 @@ class Block:
         if not int(self._settings.first) <= first <= last <= int(self._settings.first) + WINDOW + 1:
             with self.precision():
                 tables, begins = self._window(first)
-                self._settings = self._settings._replace(tables=tables, first=begins)
+                self._hold(self._settings._replace(tables=tables, first=begins))
         return self._settings
 
     def _window(self, first: int) -> tuple[dict[str, Any], Any]:
@@ -177,10 +179,9 @@ class Block:
 
         The former may cost as much as a hundred rounds; there are none where only some metrics are measured.
         """
-        leaves, structure = jax.tree.flatten((self.world, self._settings))  # in whichever window of rounds they stand
-        with self.precision():
-            given = structure, leaves, self.keys, self.run
-            found = program.finish(*given, metrics=self.end_metrics, layout=self.layout)
+        run = self.run
+        with self.precision():  # with the settings of whichever window of rounds they stand in
+            found = program.finish(*self._inputs, self.keys, run, metrics=self.end_metrics, layout=self.layout)
         return self.layout.fetch(found)
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:

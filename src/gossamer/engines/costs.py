@@ -69,15 +69,14 @@ class Shapes(NamedTuple):
 
 def _describe(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Shapes:
     """Return the shapes of a rule's trace, with floating point in this precision."""
-
-    def shape_of(a: Any) -> jax.ShapeDtypeStruct:
-        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype  # without a copy of an array on a device
-        precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
-        return jax.ShapeDtypeStruct(np.shape(a), precise)
-
     leaves, structure = jax.tree.flatten((World(problem, with_tables(rule, network)), oracle, parts(rule)))
+    shapes = []
+    for leaf in leaves:
+        own = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype  # without a copy of an array on a device
+        precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
+        shapes.append(jax.ShapeDtypeStruct(np.shape(leaf), precise))
     number, keys = jax.ShapeDtypeStruct((), np.dtype(dtype)), key_shapes(2, problem.agents)
-    return Shapes(program.RuleForm.of(rule), structure, tuple(map(shape_of, leaves)), number, keys)
+    return Shapes(program.RuleForm.of(rule), structure, tuple(shapes), number, keys)
 
 
 def _eval_shape(shapes: Shapes, function: Callable[[Any, World, Oracle, Array], Any]) -> Any:

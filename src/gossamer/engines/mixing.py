@@ -49,8 +49,10 @@ def multiply(mixer: Any, x: Array, t: Any, over: MatrixName) -> Array:
     match mixer:
         case Shifts(offsets=offsets):
             weights = jnp.asarray(mixer.weights).astype(x.dtype)
-            moved = (w * _translate(x, mixer.shape, o) for w, o in zip(weights, offsets, strict=True))
-            return sum(moved, jnp.zeros_like(x))
+            mixed = jnp.zeros_like(x)
+            for weight, offset in zip(weights, offsets, strict=True):
+                mixed = mixed + weight * _translate(x, mixer.shape, offset)
+            return mixed
         case Mean():
             return jnp.broadcast_to(x.mean(axis=0, keepdims=True), x.shape)
         case Neighbours():

@@ -72,6 +72,8 @@ class Empirical(Problem):
     start: Float[Any, " d"]
     test_inputs: Any | None
     test_targets: Any | None
+    agents: int = field(metadata={"static": True})
+    dim: int = field(metadata={"static": True})
     model: Model = field(metadata={"static": True})
     longest: int = field(metadata={"static": True})
     data_name: str = field(metadata={"static": True})
@@ -83,14 +85,6 @@ class Empirical(Problem):
 
     def __repr__(self) -> str:
         return f"Empirical({self.data_name!r}, {self.agents} agents, d = {self.dim})"
-
-    @property
-    def agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.sizes.shape[0]
-
-    @property
-    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.start.shape[0]
 
     def local_loss(self, agent: Array, x: Array) -> Array:
         return self._objective(x, *self._own(agent, x.dtype))
@@ -447,6 +441,8 @@ def arrange(
         start=start,
         test_inputs=hold(data.test_features, model.linear, None, data.divisor) if tested else None,
         test_targets=targets(np.asarray(data.test_labels)) if tested else None,
+        agents=len(parts),
+        dim=len(start),
         model=model,
         longest=int(counts.max()),
         data_name=data.name,
