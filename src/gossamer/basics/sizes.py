@@ -33,6 +33,7 @@ def shown(size: float) -> str:
 
 def free_memory() -> float:
     """Return the bytes that this process may still take: what is free, or less where its control group has a limit."""
+    # all memory, where nothing says how much of it is free
     free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with suppress(OSError):  # Linux also says how much of it is in use
         available = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)

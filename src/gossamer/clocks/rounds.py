@@ -139,6 +139,7 @@ def time_and_energy(
     last = max(marks)
     run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)), operations.central)
     ends = [run.before(operations.start)]
+    # a rule that runs ahead has its first turn before the first round
     if operations.lead and last:
         ends.append(run.before(operations.turn))
     queries = sum(isinstance(operation, Query) for operation in operations.each)
@@ -158,7 +159,10 @@ class _Run:
         self.network, self.clock, self.seeds = network, clock, seeds
         self._queries = self._done = 0
         self._routes = Routes.of(clock, network.agents)
-        self._reduction = kind_of(clock, self._routes)
+        rate = np.asarray(self._routes.out.rate)
+        # a ring whose links are all as fast needs no steps
+        even = clock.reduce == "ring" and (rate == rate[0]).all()
+        self._reduction = "even-ring" if even else clock.reduce
         self._pairs = _pairs(network, clock)
         self._standing = Standing(np.zeros((len(seeds), network.agents)), np.zeros((len(seeds), len(self._pairs[0]))))
         watts, idle = (0.0, 0.0) if clock.energy is None else (clock.energy.watts, clock.energy.idle_watts)
@@ -415,6 +419,7 @@ def even_ring(routes: Routes, size: Any, ready: Array) -> Array:
 def tree(routes: Routes, size: Any, ready: Array) -> Array:
     """Reduce along a binomial tree: sums go up to agent 0, a level at a time, and the mean comes down."""
     agents = len(ready)
+    # on each level every second agent that is left sends to the one before it
     levels = [2**k for k in range((agents - 1).bit_length())]
     pairs = [(np.arange(gap, agents, 2 * gap), np.arange(0, agents - gap, 2 * gap)) for gap in levels]
     for children, parents in pairs:
@@ -450,9 +455,3 @@ REDUCTIONS: dict[str, Callable[[Any, Any, Array], Array]] = {
     "server": server,
 }
 """All-reduces by name."""
-
-
-def kind_of(clock: Clock, routes: Routes) -> str:
-    """Return the name of a clock's all-reduce: a ring whose links are all as fast needs no steps."""
-    rate = np.asarray(routes.out.rate)
-    return "even-ring" if clock.reduce == "ring" and (rate == rate[0]).all() else clock.reduce

@@ -90,6 +90,7 @@ class Block:
         self.metrics, self.layout = select_metrics(metrics), layout
         self.end_metrics = select_metrics(end=True) if metrics is None else ()
         self.quick = quick and layout.mesh is None and jax.default_backend() == "cpu"
+        self._programs = program.quick_programs() if self.quick else (program.begin, program.advance)
         self.form, self.dtype, self.steps = program.RuleForm.of(rules[0]), dtype, steps
         self._rules, seeds = list(rules), list(seeds)
         problem = honest_problem(problem, network, oracles[0])  # who attacks is static, and so the same in all
@@ -151,16 +152,11 @@ class Block:
         return jax.enable_x64(self.dtype == "float64")
 
     @property
-    def _programs(self) -> tuple[Any, Any]:
-        return program.quick_programs() if self.quick else (program.begin, program.advance)
-
-    @property
     def run(self) -> program.RunState:
         """The state of the runs, which begin when it is first asked for."""
         if self._run is None:
             with self.precision():
-                begin, _ = self._programs
-                self._run = self._begin(begin)
+                self._run = self._begin(self._programs[0])
         return self._run
 
     def _begin(self, begin: Callable[..., program.RunState]) -> program.RunState:
@@ -186,6 +182,7 @@ class Block:
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Advance from round t to each of the stops; return the metrics of those wanted, [stops, settings, seeds]."""
+        # a fixed number of legs, so that one compiled program serves every call
         padding = LEGS - len(stops)
         inputs, run = self.inputs(t, stops[-1]), self.run
         with self.precision():
@@ -193,8 +190,7 @@ class Block:
             ends = np.array(stops + stops[-1:] * padding, np.int32)
             legs = self.layout.put((np.int32(t), ends, np.array(wanted + [False] * padding)))
             given = self.form, self.metrics, *inputs, self.keys, run, *legs, self._targets
-            _, advance = self._programs
-            self._run, rows = advance(*given, layout=self.layout)
+            self._run, rows = self._programs[1](*given, layout=self.layout)
         legs_wanted = [leg for leg, want in enumerate(wanted) if want]
         return {name: values[legs_wanted] for name, values in self.layout.fetch(rows).items()}
 
@@ -229,8 +225,8 @@ class Block:
         for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last, LEGS if watch is None else 1):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
-            diverged = self.layout.fetch(self.run.diverged)
-            reached = self.layout.fetch(self.run.reached) if self._targets else np.full_like(diverged, -1)
+            diverged, reached = self.layout.fetch((self.run.diverged, self.run.reached))
+            reached = np.full_like(diverged, -1) if reached is None else reached  # without targets
             loss, sound = measured[-1]["loss"], diverged < 0
             report(stops[-1], float(loss[-1][sound].mean()) if len(loss) and sound.any() else None)
             if watch is not None and wanted[-1]:

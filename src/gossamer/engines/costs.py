@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Array, Float
 
-from gossamer.clocks.clock import Clock
-from gossamer.clocks.energy import Energy
+from gossamer.clocks.clock import Clock, Energy
 from gossamer.clocks.events import EventSchedule, Work
 from gossamer.clocks.rounds import Query, RuleOperations, Send, time_and_energy
 from gossamer.core import InputError, Over, State, parts, ranges, schedules
@@ -169,6 +168,7 @@ def count_costs(
     """
     n = network.agents
     start, each_round, *_ = trace(rule, problem, network, oracle, dtype)
+    # a centralised rule waits for everyone, so that nobody sleeps in it
     awake = 1.0 if rule.needs == "nothing" else network.activity
 
     def count_queries(cost: RoundCost) -> float:
@@ -252,6 +252,7 @@ def _joules_sent(cost: RoundCost, energy: Energy, network: Network, dtype: str) 
     prices, sends = np.broadcast_to(energy.joules_per_byte, n), np.full(n, network.traffic)
     if energy.joules_per_byte.ndim and network.traffic:
         over = "W" if network.stochastic == "doubly" else "C"
+        # agents send unequally often, which counts where their bytes cost unequally much
         rounds = DRAWN_ROUNDS if network.mixer.random else network.mixer.period
         senders = np.concatenate([find_links(network.matrix(t, over))[1] for t in range(rounds)])
         counts = np.bincount(senders, minlength=n)
@@ -271,6 +272,7 @@ def add_seconds(
     n, energy = network.agents, clock.energy
     if network.asynchronous:
         work = work_of(rule, problem, network, oracle, dtype)
+        # an asynchronous run has one schedule a seed, that of the clock's seed of the same number
         seeds, last = frame["seed"].unique().to_list(), int(frame["round"].to_numpy().max())
         found = dict(zip(seeds, make_schedules(network, work, seeds, last), strict=True))
         ends = [found[seed].seconds(t, n) for seed, t in frame.select("seed", "round").iter_rows()]

@@ -190,6 +190,7 @@ def _group_samples(problem: Empirical, mesh: Mesh) -> SplitEmpirical:
     """Return the problem with its samples in equal blocks, one a device, padded with copies of weight zero."""
     devices, offsets, sizes = mesh.size, np.asarray(problem.offsets), np.asarray(problem.sizes)
     own = len(sizes) // devices
+    # the samples of a device are those of its agents, which are adjacent
     counts = sizes.reshape(devices, own).sum(1)
     block = int(counts.max()) + problem.longest  # the slice of a device's last agent is as long as the longest
     order = np.concatenate(

@@ -132,6 +132,7 @@ def with_tables(rule: Any, network: Network) -> Network:
         return network
     if network in _tabulated:
         return _tabulated[network]
+    # every row of a table is as wide as the longest
     largest = int(network.degrees.max()) + 1
     refuse_beyond_memory(
         f"a table of the neighbours of {network.agents:,} agents, of whom one has {largest - 1:,},",

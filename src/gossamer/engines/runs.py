@@ -409,9 +409,10 @@ def compute(
         newest: dict[RunId, Row] = {}
         if store.keeps:
             common = _cell_key(plan, network, layout, width, first, last, marks)
-            keys = {run: {"setting": names[run[0]], "seed": run[1], **common} for run in going}
-            stored = {run: store.get(keys[run]) for run in going}
-            newest = {run: Row.of_cell(cell) for run, cell in stored.items() if cell is not None}
+            for setting, seed in going:
+                keys[setting, seed] = key = {"setting": names[setting], "seed": seed, **common}
+                if (cell := store.get(key)) is not None:
+                    newest[setting, seed] = Row.of_cell(cell)
         missing = {run for run in going if run not in newest}
         at_end = last == plan.last
         ended(sum(at_end or row.ended_early for row in newest.values()))

@@ -86,6 +86,7 @@ def _check_spectrum(rule: Any, network: Network) -> None:
             f"{rule.name} needs a symmetric mixing matrix, but that of {network.name} is not. Use an undirected graph, "
             "or a rule that tracks, such as biased-dmt or gt-dsgd."
         )
+    # eigenvalues are exact up to rounding only
     if network.lowest <= rule.lowest + 1e-9:
         raise InputError(
             f"{rule.name} needs all eigenvalues of the mixing matrix above {rule.lowest:.4g}, but the lowest of "

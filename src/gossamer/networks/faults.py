@@ -290,6 +290,7 @@ def _mend(given: Explicit, up: Any, columns: bool, xp: Any) -> Explicit:
             everyone = xp.arange(len(lost), dtype=np.int32)
             kept_rows, lost_rows = _divide(rows, up(*xp.broadcast_arrays(hubs[:, None], everyone)), xp)
             lost = lost + lost_rows.sum(axis=0) if columns else put(lost, hubs, lost_rows.sum(axis=1))
+            # what a hub keeps stands on the diagonal of its dense row, not in the table
             rest = _with_own(kept, put(lost, hubs, 0), xp)
             return Hubs(rest, hubs, add(kept_rows, (xp.arange(len(hubs)), hubs), lost[hubs]))
 

@@ -255,6 +255,7 @@ class Neighbours(Mixer):
         n, counts = size(matrix), np.diff(matrix.indptr)
         rows = np.arange(n).repeat(counts)
         place = np.arange(matrix.nnz) - matrix.indptr[:-1].repeat(counts)
+        # padded with the agent itself, so that a gather stays inside
         indices = np.tile(np.arange(n, dtype=np.int32)[:, None], (1, counts.max()))
         weights = np.zeros(indices.shape)
         indices[rows, place], weights[rows, place] = matrix.indices, matrix.data
@@ -355,6 +356,7 @@ def choose(matrix: sp.csr_array) -> Mixer:
     if matrix.nnz == n * n and np.abs(matrix.data * n - 1).max() < 1e-12:
         return Mean(n)  # costs n, where a matrix would cost n²
     widths = np.append(0, np.unique(counts))  # only here does the number of hubs change
+    # the rows that are longer than each width
     hubs = n - np.searchsorted(counts, widths, side="right")
     costs = np.where(hubs * n <= DENSE_LIMIT**2, GATHER * widths + hubs, np.inf)
     best = int(costs.argmin())

@@ -200,6 +200,7 @@ class Network:
         i = whole("agent", agent, least=0, most=self.agents - 1)
         if self._sends is None:
             return np.delete(np.arange(self.agents), i)
+        # column i holds whom agent i sends to
         first, last = self._sends.indptr[i : i + 2]
         return self._sends.indices[first:last].astype(np.int64)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.core import InputError, Registry, brief, flag, nearest, whole
+from gossamer.core import InputError, Registry, brief, check_keys, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
 from gossamer.networks.drawn import seed_leaf
 from gossamer.networks.files import from_file, is_network_file
@@ -89,9 +89,8 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
     a network that knows its own.
     """
     known = options(name)
-    taken = {key: one for key, one in inspect.signature(NETWORKS[name]).parameters.items() if key in known}
     n = whole(f"{name}: agents", agents)
-    _check_options(name, values, taken, COMMON)
+    check_keys(name, values, known, [key for key in _needed(NETWORKS[name]) if key in known])
     common = {key: values.pop(key) for key in COMMON if key in values}
     if name in READERS:
         values["nodes"] = nodes
@@ -134,7 +133,7 @@ def _wrap(
     seed = int(seed_leaf(f"{name}: failure_seed", failure_seed))
     steps = whole(f"{name}: every", every)
     network = faults.failing(network, down, asleep, seed)
-    network = _apply(name, bursts, network, gilbert_elliott)
+    network = _apply(f"{name}: gilbert_elliott", bursts, network, gilbert_elliott)
     if availability is not None:
         if not isinstance(availability, str | os.PathLike):
             raise InputError(f"{name}: availability must be the path of a CSV file, but is {brief(availability)}.")
@@ -144,35 +143,24 @@ def _wrap(
             f"{name}: deadline needs a clock, which says who is late: add a section [clock] to the spec, or, in "
             "Python, the key clock, made by gossamer.clock(…)."
         )
-    network = _apply(name, closing, network, deadline)
+    network = _apply(f"{name}: deadline", closing, network, deadline)
     network = sequences.every(network, steps)
-    network = network if attack is None else variants.apply_attack(network, attack)
+    network = _apply(f"{name}: attack", variants.attacked, network, attack)
     return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network
 
 
-def _apply(name: str, law: Callable[..., Network], network: Network, given: Any) -> Network:
+def _apply(where: str, law: Callable[..., Network], network: Network, given: Any) -> Network:
     """Return the network under a law that changes it, with the options of a spec's table; without one, as it is."""
     if given is None:
         return network
-    where, (_, *taken) = (
-        f"{name}: {law.__name__}",
-        inspect.signature(law).parameters.items(),
-    )  # the first is the network
-    if not isinstance(given, Mapping):
-        raise InputError(f"{where} must be a table of {', '.join(dict(taken))}, but is {brief(given)}.")
-    _check_options(where, given, dict(taken))
+    # the first argument of a law is the network
+    check_keys(where, given, [*inspect.signature(law).parameters][1:], _needed(law)[1:])
     return law(network, **given)
 
 
-def _check_options(where: str, given: Mapping[str, Any], taken: Mapping[str, Any], more: Sequence[str] = ()) -> None:
-    """Raise InputError for an option that is not among those taken (or `more`), and for one that is missing."""
-    known = [*taken, *more]
-    for key in given:
-        if key not in known:
-            raise InputError(f"{where} has no option {brief(key)}; {nearest(key, known)}")
-    for key, parameter in taken.items():
-        if parameter.default is parameter.empty and key not in given:
-            raise InputError(f"{where} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """Return the arguments that have no default."""
+    return [key for key, one in inspect.signature(function).parameters.items() if one.default is one.empty]
 
 
 def of(given: Any, agents: int, *, counted: str = "agents", names: Sequence[str] | None = None) -> Network:
@@ -186,6 +174,7 @@ def of(given: Any, agents: int, *, counted: str = "agents", names: Sequence[str]
     n = whole("the number of agents", agents)
     if isinstance(given, Network):
         network = given
+    # a registered name wins over a file of the same name
     elif is_network_file(given) and given not in NETWORKS:
         network = from_file(given, nodes=names)
     elif isinstance(given, str):

@@ -140,6 +140,7 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
                 f"sequence(rounds)[{k}] has {agents} agents, but rounds[0] has {n}: all rounds must have the same "
                 "agents. A graph must list all of them; one without links stands alone."
             )
+    # a sequence inside steps on with each of its own turns, not with each round
     cycle = Cycle(n, tuple(turn.slower(len(turns)) for _, turn in turns), len(turns))
     _check_period("sequence(rounds)", cycle.period)
     _check_cycle(cycle, names)
@@ -194,6 +195,7 @@ def _read_turn(k: int, given: Any, names: tuple[str, ...] | None) -> tuple[int, 
             matrix = as_matrix(given)
             check_doubly_stochastic(matrix)
             return matrix.shape[0], choose(clean(matrix))
+        # agents are the nodes in the order of the first round that names them
         place = {str(node): node for node in given}
         order = [place[name] for name in names or ()]
         if given.is_directed():

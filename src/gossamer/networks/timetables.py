@@ -99,6 +99,7 @@ def _read(path: Path, agents: int, names: Sequence[str] | None) -> Bool[np.ndarr
     refuse_beyond_memory(
         f"a timetable of {rounds:,} rounds of {agents:,} agents", rounds * agents, "use shorter ones, or fewer agents"
     )
+    # an agent that no line names stays online
     online = np.ones((rounds, agents), bool)
     online[:, [agent for agent, _, _ in stretches]] = False
     for agent, first, last in stretches:
@@ -208,11 +209,13 @@ def deadline(network: Network, clock: Any, seconds: float, bytes: float = 0.0, r
         raise InputError(f"deadline(clock) must be made by gossamer.clock(…), but is {brief(clock)}.")
     closes, size = SECONDS.check("deadline(seconds)", seconds), BYTES.check("deadline(bytes)", bytes)
     count = whole("deadline(rounds)", rounds, most=LONGEST_PERIOD)
+    # times that never change need one round, which begins again
     count = count if clock.random else 1
     n = network.agents
     clock.check(n)
     refuse_beyond_memory(f"a deadline with {count:,} rounds of {n:,} agents", 16 * count * n, "use fewer rounds")
     times = clock.times(0, 0, count, n) + clock.absences(0, 0, count, n)
+    # an agent that is late in every round that is drawn would never take part
     least = times.min(axis=0)
     if (late := np.flatnonzero(least > closes * TIES)).size:
         agent = int(late[least[late].argmax()])
@@ -247,6 +250,7 @@ class Deadline(Timetable):
     seconds: float
 
     def up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Any, "..."]:
+        # in float32 on the host as well, so that the host and a compiled program agree on who is late
         times, latency, wire, share = (
             xp.asarray(each).astype(np.float32) for each in (self.times, self.latency, self.wire, self.share)
         )

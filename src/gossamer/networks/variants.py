@@ -8,12 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.attacks import KINDS, Attack, alie_scale, chosen, scale_of
-from gossamer.core import InputError, brief, nearest
+from gossamer.core import InputError
 from gossamer.networks.graphs import from_links, from_matrix
 from gossamer.networks.network import Network, check_network
 from gossamer.networks.weights import check_one_part
-
-ATTACK_OPTIONS = ("how", "agents", "share", "scale")
 
 
 def attacked(
@@ -46,16 +44,6 @@ def attacked(
     assert number is not None
     attack = Attack(how, number, attackers)
     return dataclasses.replace(network, name=f"attacked({network.name}, {attack})", attack=attack)
-
-
-def apply_attack(network: Network, given: Any) -> Network:
-    """Return the network with the attack of a spec's table, such as { how = "flip", share = 0.2 }."""
-    if not isinstance(given, dict):
-        raise InputError(f'attack must be a table, such as {{ how = "flip", share = 0.2 }}, but is {brief(given)}.')
-    for key in given:
-        if key not in ATTACK_OPTIONS:
-            raise InputError(f"attack has no option {brief(key)}; {nearest(key, ATTACK_OPTIONS)}")
-    return attacked(network, **given)
 
 
 def asynchronous(network: Network) -> Network:

@@ -183,6 +183,7 @@ def check_weights(matrix: Any, what: str, way_out: str) -> sp.coo_array:
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"{what} real numbers, but has dtype {matrix.dtype}. {way_out}")
     entries = sp.coo_array(matrix)
+    # sums and products of weights leave tiny negative numbers, which are no links
     for bad, problem in ((~np.isfinite(entries.data), "finite"), (entries.data < -ROUNDING, "non-negative")):
         if bad.any():
             k = int(np.flatnonzero(bad)[0])
@@ -207,6 +208,7 @@ def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
     if not wrong:
         return
     if len(wrong) == 1:
+        # weights of a directed graph, most likely, which have a function of their own
         right = "column" if wrong == ["row"] else "row"
         way_out = (
             f"It is {right}-stochastic: give it to networks.from_matrices({right}=W), with a rule for directed graphs, "
@@ -234,6 +236,7 @@ def check_one_part(matrix: sp.csr_array, what: str, names: Sequence | None = Non
     count, label = csgraph.connected_components(links, directed=False)
     if count > 1:
         sizes = np.bincount(label)
+        # the smallest part is named, as it is most likely the mistake, with a link to the largest
         members = np.flatnonzero(label == sizes.argmin())
         shown = ", ".join(str(names[i] if names else i) for i in members[:5]) + (", …" if len(members) > 5 else "")
         other = np.flatnonzero(label == sizes.argmax() if sizes.min() < sizes.max() else label != label[members[0]])[0]

@@ -374,6 +374,7 @@ def of_functions(
         )
     model = Model(unravel, functions["loss"], functions["penalty"], functions["predict"])
     problem = arrange(model, start, data, agents, options, alpha)
+    # two samples tell a loss for each from a mean over both
     given = {"loss": (problem.inputs[:2].astype(np.float32), problem.targets[:2])}
     given |= {"predict": given["loss"][:1], "penalty": ()}
     for name, function in functions.items():
@@ -427,6 +428,7 @@ def arrange(
     parts = split_rows(data, agents, options["split"], sizes=options["sizes"], seed=options["seed"])
     counts = np.array([len(part) for part in parts], np.int32)
     order = np.concatenate(parts)
+    # the slice of the last agent is as long as the longest: copies of the first samples are its padding
     order = np.concatenate([order, np.resize(order, counts.max())])
     weights = np.zeros(len(order))
     weights[: counts.sum()] = np.repeat(1 / (len(parts) * counts), counts)

@@ -73,8 +73,8 @@ def kernels() -> str:
 
 
 def lowering(name: str, number: str, column: str, value: str | None) -> Any:
-    """Return JAX's rule that puts the kernel for these dtypes into a program, or None if there is none."""
-    if number not in ("float32", "float64") or column not in TYPES or (value or number) not in TYPES:
+    """Return JAX's rule that puts the kernel for these dtypes into a program, or None if none is used."""
+    if not ready() or number not in ("float32", "float64") or column not in TYPES or (value or number) not in TYPES:
         return None
     with LOCK:
         return jax.ffi.ffi_lowering(_target(name, number, column, value))
