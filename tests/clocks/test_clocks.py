@@ -126,7 +126,7 @@ def test_bad_traces_are_refused(name, tmp_path):
         gs.clock(compute=clocks.trace(tmp_path / "t.csv")).check(3)
 
 
-@pytest.mark.parametrize(
+@table(
     ("clock", "message"),
     [
         ("internett", "did you mean 'internet'"),
@@ -190,7 +190,7 @@ def test_a_spec_has_a_clock_which_a_variant_changes_and_another_computes_nothing
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("clock", "message"),
     [
         ({"links": {"kind": "uniform", "latency": 0.1, "bandwidth": 0.0}}, r"\[clock\] links: uniform\(bandwidth=…\)"),

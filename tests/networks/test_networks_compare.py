@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from gossamer import cli, networks
 from gossamer.core import InputError
 from gossamer.report import figures
+from tests.table import table
 
 AGENTS = 12
 
@@ -83,7 +84,7 @@ def test_progress_is_reported():
     assert ("path", 64, 5_000) in seen
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "message"),
     [
         ({"agents": 1}, r"compare\(agents\) must be a whole number of at least 2, but is 1. One agent has nobody"),
