@@ -89,7 +89,6 @@ def _remove(part: Path) -> None:
 def write(path: Path, data: bytes) -> dict[str, Any]:
     """Write a file atomically, unless it holds these bytes already. Return its checksum for `read`."""
     try:
-        # a file that is right already keeps its time, so that nothing that depends on it is made again
         same = path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data
     except OSError:
         same = False

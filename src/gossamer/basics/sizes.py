@@ -13,7 +13,7 @@ def refuse_beyond_memory(what: str, needed: float, way_out: str) -> None:
     free = free_memory()
     if needed > free:
         raise InputError(
-            f"{what} needs about {shown(needed)} of memory, but this machine has {shown(free)} free: {way_out}."
+            f"{what} needs about {format_bytes(needed)} of memory, but this machine has {format_bytes(free)} free: {way_out}."
         )
 
 
@@ -22,7 +22,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def shown(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Return a number of bytes as a reader would write it: ``490 TB``."""
     for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
         if size < 999.5:

@@ -201,8 +201,7 @@ def _cut(order: np.ndarray, agents: int) -> tuple[Rows, ...]:
 def _mix(labels: np.ndarray, agents: int, share: float, sizes: str, rng: np.random.Generator) -> tuple[Rows, ...]:
     """Sort and cut a random share of the rows by label, and deal the rest at random."""
     owner = rng.integers(agents, size=labels.size) if sizes == "as-they-fall" else None
-    order = rng.permutation(labels.size)
-    # the same shuffle as iid, so that S = 0 is the same split
+    order = rng.permutation(labels.size)  # as iid shuffles, so that S = 0 is the same split
     ranked, rest = np.split(order, [round(share * labels.size)])
     ranked = np.sort(ranked)
     cut = np.array_split(ranked[np.argsort(labels[ranked], kind="stable")], agents)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gossamer.basics.progress import Say
-from gossamer.basics.sizes import free_memory, shown
+from gossamer.basics.sizes import format_bytes, free_memory
 from gossamer.basics.tabulate import check_schedules
 from gossamer.core import InputError, schedules
 from gossamer.engines.agents import BLOCK
@@ -154,7 +154,7 @@ def fits(
     if total > free:
         most = max(needs, key=lambda need: need.bytes)
         raise InputError(
-            f"{most.what} needs about {shown(most.bytes)} of memory, but this machine has {shown(free)} free: lower "
+            f"{most.what} needs about {format_bytes(most.bytes)} of memory, but this machine has {format_bytes(free)} free: lower "
             f"{most.lower}."
         )
     return total
