@@ -8,12 +8,17 @@ from pathlib import Path
 from gossamer.core import InputError
 
 
-def refuse_beyond_memory(what: str, needed: float, way_out: str) -> None:
-    """Raise InputError if more bytes are needed than are free: `what` names the number, `way_out` what to do."""
+def refuse_beyond_memory(what: str, needed: float, way_out: str, own: float | None = None) -> None:
+    """Raise InputError if more bytes are needed than are free.
+
+    `what` names the number that they grow with, and `own` is what it needs itself if others need memory too; `way_out`
+    says what to do.
+    """
     free = free_memory()
     if needed > free:
+        size = format_bytes(needed if own is None else own)
         raise InputError(
-            f"{what} needs about {format_bytes(needed)} of memory, but this machine has {format_bytes(free)} free: {way_out}."
+            f"{what} needs about {size} of memory, but this machine has {format_bytes(free)} free: {way_out}."
         )
 
 

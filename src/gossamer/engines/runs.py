@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gossamer.basics.progress import Say
-from gossamer.basics.sizes import format_bytes, free_memory
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.tabulate import check_schedules
 from gossamer.core import InputError, schedules
 from gossamer.engines.agents import BLOCK
@@ -150,13 +150,8 @@ def fits(
     A rule that breaks the contract is refused, too: this is the first time that it is traced.
     """
     needs = forecast_memory(settings, problem, network, seeds, plan, width)
-    total, free = sum([need.bytes for need in needs]), free_memory()
-    if total > free:
-        most = max(needs, key=lambda need: need.bytes)
-        raise InputError(
-            f"{most.what} needs about {format_bytes(most.bytes)} of memory, but this machine has {format_bytes(free)} free: lower "
-            f"{most.lower}."
-        )
+    total, most = sum([need.bytes for need in needs]), max(needs, key=lambda need: need.bytes)
+    refuse_beyond_memory(most.what, total, f"lower {most.lower}", most.bytes)
     return total
 
 
