@@ -165,7 +165,7 @@ def test_what_else_is_refused(file):
         networks.availability(networks.ring(6), file.parent / "onlin.csv")
     with pytest.raises(InputError, match="is a directory"):
         networks.availability(networks.ring(6), file.parent)
-    with pytest.raises(InputError, match="availability must be the path of a CSV file, but is 3"):
+    with pytest.raises(InputError, match=r"availability\(file\) must be the path of a CSV file, but is 3"):
         networks.make("ring", 6, availability=3)
     network = networks.availability(networks.ring(6), file)
     with pytest.raises(InputError, match="has a timetable already: write both into one file"):

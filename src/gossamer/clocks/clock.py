@@ -4,7 +4,7 @@ import abc
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -56,15 +56,20 @@ class Compute(abc.ABC):
         del agents  # most know nothing of single agents
 
 
+@dataclass(frozen=True)
 class RandomTimes(Compute):
     """Independent random times."""
 
-    @abc.abstractmethod
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> Float[np.ndarray, "queries agents"]:
-        """Draw the seconds of queries."""
+    name: str
+    numbers: tuple[float, ...]
+    """The numbers of their law, with all digits: with the name they tell one law from another."""
+    draw: Callable[[np.random.Generator, tuple[int, int]], Float[np.ndarray, "queries agents"]] = field(repr=False)
 
     def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
         return draw_rows(self.draw, seed, first, count, agents)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -79,35 +84,6 @@ class Constant(Compute):
 
     def __str__(self) -> str:
         return f"{self.seconds:g} s"
-
-
-@dataclass(frozen=True)
-class LogNormal(RandomTimes):
-    """A log-normal time with this mean, not median."""
-
-    mean: float
-    sigma: float
-
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        # E exp(σ Z) = exp(σ²/2), which is taken out, so that `mean` is the mean
-        return self.mean * np.exp(self.sigma * rng.standard_normal(shape) - self.sigma**2 / 2)
-
-    def __str__(self) -> str:
-        return f"log-normal, mean {self.mean:g} s, sigma {self.sigma:g}"
-
-
-@dataclass(frozen=True)
-class ShiftedExponential(RandomTimes):
-    """A time of at least `least`, and an exponential one with mean `mean` − `least` on top."""
-
-    least: float
-    mean: float
-
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        return self.least + (self.mean - self.least) * rng.standard_exponential(shape)
-
-    def __str__(self) -> str:
-        return f"exponential from {self.least:g} s on, mean {self.mean:g} s"
 
 
 def draw_rows(
@@ -165,7 +141,13 @@ def constant(seconds: float) -> Compute:
 
 def log_normal(mean: float, sigma: float) -> Compute:
     """Make log-normal times with this mean; sigma is the standard deviation of their logarithm."""
-    return LogNormal(POSITIVE.check("log_normal(mean=…)", mean), SPREAD.check("log_normal(sigma=…)", sigma))
+    middle, spread = POSITIVE.check("log_normal(mean=…)", mean), SPREAD.check("log_normal(sigma=…)", sigma)
+
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        # E exp(σ Z) = exp(σ²/2), which is taken out, so that `mean` is the mean
+        return middle * np.exp(spread * rng.standard_normal(shape) - spread**2 / 2)
+
+    return RandomTimes(f"log-normal, mean {middle:g} s, sigma {spread:g}", (middle, spread), draw)
 
 
 def shifted_exponential(least: float, mean: float) -> Compute:
@@ -177,7 +159,11 @@ def shifted_exponential(least: float, mean: float) -> Compute:
         raise InputError(
             f"shifted_exponential(least={low:g}, mean={middle:g}): the mean must be at least the least time. Swap them?"
         )
-    return ShiftedExponential(low, middle)
+
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        return low + (middle - low) * rng.standard_exponential(shape)
+
+    return RandomTimes(f"exponential from {low:g} s on, mean {middle:g} s", (low, middle), draw)
 
 
 def trace(file: str | os.PathLike[str]) -> Compute:

@@ -1,7 +1,6 @@
 """Networks by name and from whatever else a user gives, for spec files, the command line and function arguments."""
 
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -135,8 +134,6 @@ def _wrap(
     network = faults.failing(network, down, asleep, seed)
     network = _apply(f"{name}: gilbert_elliott", bursts, network, gilbert_elliott)
     if availability is not None:
-        if not isinstance(availability, str | os.PathLike):
-            raise InputError(f"{name}: availability must be the path of a CSV file, but is {brief(availability)}.")
         network = timetable(network, availability, nodes)
     if isinstance(deadline, Mapping) and "clock" not in deadline:
         raise InputError(
