@@ -18,19 +18,6 @@ from gossamer.networks.timetables import availability as timetable
 from gossamer.networks.timetables import deadline as closing
 from gossamer.networks.weights import is_graph
 
-COMMON = (
-    "every",
-    "links_down",
-    "agents_asleep",
-    "failure_seed",
-    "gilbert_elliott",
-    "availability",
-    "deadline",
-    "attack",
-    "asynchronous",
-)
-"""The options that every network has: local steps, faults, attackers and asynchrony."""
-
 
 def _sequence(agents: int, of: list[dict[str, Any]], nodes: Sequence[str] | None = None) -> Network:
     """Take the networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
@@ -144,6 +131,10 @@ def _wrap(
     network = sequences.every(network, steps)
     network = _apply(f"{name}: attack", variants.attacked, network, attack)
     return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network
+
+
+COMMON = tuple(inspect.signature(_wrap).parameters)[3:]
+"""The options that every network has: local steps, faults, attackers and asynchrony."""
 
 
 def _apply(where: str, law: Callable[..., Network], network: Network, given: Any) -> Network:
