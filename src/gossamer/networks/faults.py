@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,20 +53,12 @@ def failing(network: Network, links: float = 0.0, agents: float = 0.0, seed: int
     if not down and not asleep:
         return network
     rates = "".join(f", {what}={rate:g}" for what, rate in (("links", down), ("agents", asleep)) if rate)
-    name = f"failing({network.name}{rates}, seed={key})"
-    return Network(
-        name, network.agents, fail(network.mixer, network.agents, down, asleep, int(key)), names=network.names
-    )
-
-
-def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixer:
-    """Return this mixer with faults."""
-    rates = np.asarray(links, np.float64), np.asarray(asleep, np.float64)
+    name, n = f"failing({network.name}{rates}, seed={key})", network.agents
 
     def faults(explicit: Any) -> Mixer:
-        return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, explicit.is_symmetric)
+        return Faults(n, explicit, np.asarray(down), np.asarray(asleep), key, asleep > 0, explicit.is_symmetric)
 
-    return each_round(base, faults)
+    return Network(name, n, each_round(network.mixer, faults), names=network.names)
 
 
 def each_round(base: Any, mended: Callable[[Any], Mixer]) -> Mixer:
@@ -156,15 +148,10 @@ class Chances(Mended):
 
     seed: UInt[Any, ""]
 
-    if TYPE_CHECKING:  # fields or properties
-
-        @property
-        def links(self) -> Any:
-            """The chance that a link is down."""
-
-        @property
-        def asleep(self) -> Any:
-            """The chance that an agent sleeps."""
+    @property
+    @abc.abstractmethod
+    def rates(self) -> tuple[float, float]:
+        """The chance that a link is down, and the chance that an agent sleeps."""
 
     def chance(self, t: Any, xp: Any, i: Any, j: Any) -> Float[Any, "..."]:
         """Draw a number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
@@ -188,10 +175,11 @@ class Chances(Mended):
     @property
     def chance_up(self) -> float:
         """The chance that a link is up and both its ends are awake."""
-        return (1 - float(self.links)) * (1 - float(self.asleep)) ** 2
+        links, asleep = self.rates
+        return (1 - links) * (1 - asleep) ** 2
 
     def active(self, t: int) -> float:
-        return (1 - float(self.asleep)) * self.base.active(t)
+        return (1 - self.rates[1]) * self.base.active(t)
 
     def contraction(self, agents: int) -> float:
         if isinstance(self.base, Matching):
@@ -221,8 +209,9 @@ class Chances(Mended):
         apart = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
         squares = sp.csr_array(apart.multiply(apart))
         shared = sp.csr_array(2 * (sp.diags_array(np.asarray(squares.sum(axis=1)).ravel()) - squares))
-        m, awake = self.chance_up, 1 - float(self.asleep)
-        c = (1 - float(self.links)) ** 2 * awake**3 * (1 - awake)
+        links, asleep = self.rates
+        m, awake = self.chance_up, 1 - asleep
+        c = (1 - links) ** 2 * awake**3 * (1 - awake)
 
         def whole() -> sp.csr_array:
             square = sp.csr_array(laplacian @ laplacian)
@@ -237,7 +226,7 @@ class Chances(Mended):
 
 @mixer("base", "links", "asleep", "seed")
 class Faults(Chances):
-    """Links that are down and agents that sleep, each by itself and anew in each round; make it with `fail`."""
+    """Links that are down and agents that sleep, each by itself and anew in each round; make it with `failing`."""
 
     kind: ClassVar[str] = "faults"
     agents: int
@@ -250,6 +239,10 @@ class Faults(Chances):
     sleeping: bool
     """True if `asleep` is above 0."""
     symmetric: bool
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        return float(self.links), float(self.asleep)
 
     def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
         base = self.base.awake(t, xp)

@@ -111,13 +111,9 @@ class Bursts(Chances):
     symmetric: bool
 
     @property
-    def asleep(self) -> float:
-        return 0.0
-
-    @property
-    def links(self) -> float:
+    def rates(self) -> tuple[float, float]:
         good, bad = map(float, self.loss)
-        return good + float(self.stationary) * (bad - good)
+        return good + float(self.stationary) * (bad - good), 0.0
 
     @property
     def spacing(self) -> int:

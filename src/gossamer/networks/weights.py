@@ -294,10 +294,10 @@ def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
     )
 
 
-def check_connected(matrix: Any, names: list | None = None) -> None:
+def check_connected(matrix: Any) -> None:
     """Raise InputError if the matrix leaves agents apart, or only swaps them and so never averages (ρ = 0)."""
     links = sp.csr_array(check_weights(as_matrix(matrix), WHAT, WAY_OUT))
-    check_one_part(links, "network", names)
+    check_one_part(links, "network")
     check_averages(links)
 
 
