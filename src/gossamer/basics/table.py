@@ -54,6 +54,7 @@ class Table:
         blocks = [first]
         for column in columns[len(first) :]:
             taken = sum([len(own[0]) + len(GAP) for own in blocks[-1]]) + len(column[0])
+            # a block has a column besides the keys, however wide it is
             if len(blocks[-1]) > len(first) and taken > width:
                 blocks.append(first)
             blocks[-1] = [*blocks[-1], column]

@@ -140,6 +140,7 @@ def refuse_one_of_many(file: Path) -> None:
 
 
 def _find_idx(folder: Path, part: str, sizes: int) -> Path | None:
+    # both spellings are about: train-images-idx3-ubyte and train-images.idx3-ubyte
     names = (f"{part}{mark}idx{sizes}-ubyte{suffix}" for mark in "-." for suffix in ("", ".gz"))
     return next((folder / name for name in names if (folder / name).is_file()), None)
 

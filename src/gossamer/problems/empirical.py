@@ -115,6 +115,7 @@ class Empirical(Problem):
         share = np.zeros(self.agents)
         share[honest] = 1 / len(honest)
         weights = np.zeros(len(self.row_weights))
+        # the padding behind the samples has no weight
         weights[: self.sizes.sum()] = np.repeat(share / self.sizes, self.sizes)
         return replace(self, row_weights=weights, honest=np.asarray(honest, np.int32))
 
@@ -431,6 +432,7 @@ def arrange(
     # the slice of the last agent is as long as the longest: copies of the first samples are its padding
     order = np.concatenate([order, np.resize(order, counts.max())])
     weights = np.zeros(len(order))
+    # F is the mean over agents, however many samples each of them has
     weights[: counts.sum()] = np.repeat(1 / (len(parts) * counts), counts)
     tested = data.test_features is not None and data.test_labels is not None
     return Empirical(

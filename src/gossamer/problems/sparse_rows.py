@@ -254,6 +254,7 @@ def _define(name: str, primitive: Primitive, transpose: Primitive, plain: Callab
         rule = native.lowering(name, x.dtype.name, rows.columns.dtype.name, value)
         return by_xla(context, *given, **static) if rule is None else rule(context, *given)
 
+    # XLA computes the product everywhere, but for CPUs with a kernel
     mlir.register_lowering(primitive, by_xla)
     mlir.register_lowering(primitive, on_cpu, platform="cpu")
     batching.primitive_batchers[primitive] = partial(_batch, primitive)
