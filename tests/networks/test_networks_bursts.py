@@ -92,7 +92,7 @@ def test_losses_are_those_of_the_state_and_the_cost_is_what_arrives():
     chance((down & bad).sum(), bad.sum(), worse)
     chance((down & ~bad).sum(), (~bad).sum(), good)
     loss = (q * good + p * worse) / (p + q)
-    assert mixer.links == pytest.approx(loss)
+    assert mixer.rates == (pytest.approx(loss), 0)
     assert network.traffic == pytest.approx(2 * (1 - loss))
     matrices = [network.matrix(t) for t in range(3)]
     assert [W.nnz for W in matrices] == [LINKS + 2 * (LINKS - down[t].sum()) for t in range(3)]
