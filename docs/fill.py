@@ -31,7 +31,7 @@ from gossamer import cli, networks, theory
 from gossamer.algorithms import ALGORITHMS
 from gossamer.cli.shared import EXIT_CODES
 from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
-from gossamer.data import SIZES, SPLITS
+from gossamer.data import SPLITS
 from gossamer.engines.agents import RoundCost
 from gossamer.engines.costs import trace
 from gossamer.metrics import OURS
@@ -286,10 +286,6 @@ def spreads() -> str:
     return _table(["split", "$\\zeta^2$ at the start"], rows)
 
 
-def sizes() -> str:
-    return _table(["sizes", "number of rows"], [(f"`{name}`", about) for name, about in SIZES.items()])
-
-
 def datasets() -> str:
     entries = catalogue.list_kind("datasets")
     return _table(["name", "description"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
@@ -310,10 +306,8 @@ def problems() -> str:
 
 
 def stages() -> str:
-    return _table(
-        ["stage", "keys, with their defaults"],
-        [(f"`{n}`", ", ".join(_keys(make)) or "–") for n, make in STAGES.items()],
-    )
+    rows = [(f"`{name}`", ", ".join(_keys(make)) or "–") for name, make in STAGES.items()]
+    return _table(["stage", "keys, with their defaults"], rows)
 
 
 def _keys(make: Any) -> list[str]:
@@ -429,6 +423,12 @@ def corollary_misses() -> float:
     eta, lam = theory.corollary(ring(), theory.steps_limit(ring(), "printed"))
     checked = theory.conditions(ring(), eta, lam, "printed")
     return max(one.missed_by for one in checked if not one.holds and one.missed_by is not None)
+
+
+def proved_step() -> float:
+    """The largest η on the ring of 20 for which docs/proofs.py proved a floor of about twice σ_f²."""
+    found = json.loads((ROOT / "docs" / "assets" / "proofs" / "found.json").read_text(encoding="utf-8"))
+    return found["theorem"]["ring of 20"]["largest"]["eta"]
 
 
 @functools.cache
@@ -607,21 +607,8 @@ def _codes(names: list[str]) -> str:
 TABLES = {
     make.__name__: make
     for make in (
-        *(
-            algorithms,
-            ranges,
-            equations,
-            metrics,
-            graphs,
-            weights,
-            splits,
-            spreads,
-            sizes,
-            problems,
-            stages,
-            datasets,
-        ),
-        *(compressors, schedules, commands, exits, corollary, local, feedback),
+        *(algorithms, ranges, equations, metrics, graphs, weights, splits, spreads, problems, stages),
+        *(datasets, compressors, schedules, commands, exits, corollary, local, feedback),
     )
 }
 CONTESTS = {"one": "A single run", "many": "32 settings at once"}
@@ -649,6 +636,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "grid.A1": lambda: rf"$A_1 = {digits(grid()['A1'])}\,\eta$",
     "grid.Am": lambda: rf"$A_m = {digits(grid()['Am'])}\,\eta$",
     "grid.A3": lambda: rf"$A_3 = {digits(grid()['A3'])}\,\eta$",
+    "proofs.larger": lambda: f"{proved_step() / largest(ring(), 'printed')[1]:,.0f}",
     "practical.eta": lambda: rf"$\eta = {digits(practical()['eta'])}$",
     "practical.lam": lambda: rf"$\lambda = {digits(practical()['lam'])}$",
     "practical.L": lambda: f"$L = {digits(practical()['L'])}$",
