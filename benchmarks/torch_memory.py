@@ -56,7 +56,6 @@ def contestants() -> dict[str, Callable[[Any], tuple[Any, Any]]]:
         "d-psgd": ours(gs.DPSGD(eta=1e-4)),
         "biased-dmt": ours(dmt),
         "biased-dmt, overlap=False": ours(dmt, overlap=False),
-        'biased-dmt, overlap="backward"': ours(dmt, overlap="backward"),
         "d-psgd, adamw inside": ours(gs.DPSGD(eta=1.0), inner=adamw),
     }
 

@@ -404,33 +404,6 @@ def test_parameters_of_another_type_or_shape_are_refused(change, now):
         optimizer.step()
 
 
-@pytest.mark.parametrize(
-    ("habit", "message"),
-    [
-        ("clip_grad_norm_", r"gradient of parameter 0 .* was changed between backward and step.* leave that out"),
-        ("gradients changed by hand", r"gradient of parameter 0 .* was changed between backward and step"),
-        ("accumulation", r"backward ran twice before a step.* leave it out where gradients are accumulated"),
-        ("GradScaler", r"takes gradients before a GradScaler has seen them: leave one of them out"),
-        ("LambdaLR", ""),
-        ("EMA", ""),
-        ("step(closure)", ""),
-        ("no_grad and inference_mode between steps", ""),
-        ("zero_grad(set_to_none=False)", ""),
-    ],
-)
-def test_gradients_that_backward_hands_over_may_not_be_changed_after_it(habit, message):
-    """With overlap="backward": what looks at gradients between backward and step is refused, all else works."""
-    (mine, f), (theirs, g) = problem(), problem()
-    optimizer = Decentralized(mine, DMT, overlap="backward")
-    if message:
-        with pytest.raises(gs.InputError, match=message):
-            HABITS[habit](mine, f, optimizer)
-        return
-    HABITS[habit](mine, f, optimizer)
-    HABITS[habit](theirs, g, MOMENTUM(theirs))
-    same(mine, theirs)
-
-
 def test_two_optimizers_take_turns():
     """As those of a generator and a discriminator do."""
     pairs = [(problem(seed), PAIRS[name]) for seed, name in enumerate(("d-psgd", "biased-dmt"))]

@@ -157,7 +157,7 @@ def test_halves_are_not_moved_by_their_own_rounding():
     for gradient in (1.0, 0.0, 0.0):
         x.grad = torch.full_like(x, gradient)
         optimizer.step()
-    state = optimizer._arrays()["x"]
+    state = optimizer._rounds.buffers["x"]
     moved = 1.0 - float(torch.tensor(1.0 - 0.01, dtype=torch.bfloat16))
     torch.testing.assert_close(state, torch.full((3,), 1 - 0.3 * moved))
 

@@ -192,7 +192,7 @@ def test_grad_mode_is_left_as_it_was():
     with torch.no_grad():
         optimizer.step()
         assert not torch.is_grad_enabled()
-    assert not any(value.requires_grad for value in optimizer._arrays().values())
+    assert not any(value.requires_grad for value in optimizer._rounds.buffers.values())
 
 
 @table(

@@ -123,7 +123,7 @@ def test_frozen_parameters_are_left_alone():
         (params[0].square().sum() * params[1].sum()).backward()
         optimizer.step()
     assert torch.equal(params[1], torch.full((3,), 1 / 3, dtype=torch.float64))
-    assert optimizer._arrays()["x"].numel() == 9
+    assert optimizer._rounds.buffers["x"].numel() == 9
     params[1].requires_grad_(True)
     optimizer.zero_grad()
     params[1].sum().backward()

@@ -63,17 +63,16 @@ class ProcessAgent:
         exchange: sends and receives its messages.
         seed: the seed of its draws.
         simulated: True if it draws what the simulator's agent draws with this seed.
-        bucket: the number of the bucket whose arrays these are.
     """
 
-    def __init__(self, exchange: Exchange, seed: int = 0, simulated: bool = False, bucket: int = 0):
-        self.exchange, self.seed, self.simulated, self.bucket = exchange, seed, simulated, bucket
+    def __init__(self, exchange: Exchange, seed: int = 0, simulated: bool = False):
+        self.exchange, self.seed, self.simulated = exchange, seed, simulated
         self._codecs: dict[tuple[int, int], Codec] = {}  # by compressor and size
         self.t = self.number = 0  # the round, and the number of its draws: 0 for the start, t + 1 for round t
         self.drawn = 0  # how many vectors were compressed in this round: the number of the next draw
 
     def gossip(self, *arrays: Tensor, over: Over = "W") -> Any:
-        messages = self.exchange.post(arrays, over, self.t, (), self.bucket)
+        messages = self.exchange.post(arrays, over, self.t)
         mixed = self.exchange.mix(messages, 0, max(a.numel() for a in arrays))
         self.exchange.release(messages)
         return mixed

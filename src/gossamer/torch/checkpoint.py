@@ -29,9 +29,9 @@ from torch import Tensor
 
 from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError, whole
-from gossamer.torch.buckets import local
 from gossamer.torch.exchange import Counters
-from gossamer.torch.rounds import Answer, Loop, Rates
+from gossamer.torch.flat import local
+from gossamer.torch.rounds import Evaluation, Loop, Rates
 from gossamer.torch.sampler import SplitSampler
 from gossamer.torch.world import in_short
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 dcp: Any = Lazy("torch.distributed.checkpoint")  # DCP, imported when it is used: that takes as long as all of PyTorch
 
 NAME = re.compile(r"step-(\d{9})")
-FORMAT = 3  # the format of the folders that are written and read
+FORMAT = 4  # the format of the folders that are written and read
 INDEX = {
     "torch": {"Size", "device", *(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))},
     "torch.distributed.checkpoint.metadata": {
@@ -422,11 +422,11 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
     """Return the state of a `Decentralized`: see its `state_dict`."""
     flat, inner = optimizer.flat, optimizer.local
     flat.check_kinds()
-    rounds, at = optimizer._rounds[0], f"@{optimizer.place}"
+    rounds, at = optimizer._rounds, f"@{optimizer.place}"
     places = {id(p): k for k, p in enumerate(p for group in optimizer.param_groups for p in group["params"])}
     state: dict[Any, dict[str, Any]] = {places[id(p)]: {} for p in flat.params}
     rows = list(state.values())
-    vectors, taken = dict(optimizer._arrays()), 0 if inner is None else inner.taken
+    vectors, taken = dict(rounds.buffers), 0 if inner is None else inner.taken
     if optimizer._finite is not None:
         vectors["finite"] = optimizer._finite
     if taken:
@@ -447,9 +447,8 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
     rows[0]["progress" + at] = _doubles(numbers[key] for key in PROGRESS)
     rows[0]["rates" + at] = _doubles(_pack_rates(rounds.rates))
     for k, answer in enumerate(rounds.answers):
-        is_answer = isinstance(answer, Answer)
-        arrays = answer.gradients if is_answer else answer.arrays
-        about = [-1, 0] if is_answer else [answer.turns, answer.drawn]
+        is_loop = isinstance(answer, Loop)
+        arrays, about = (answer.arrays, [answer.turns, answer.drawn]) if is_loop else (answer.gradients, [-1, 0])
         rates = _pack_rates(answer.rates) if answer.rates else ()
         rows[0][f"told.{k}{at}"] = _doubles([*about, len(arrays), *rates])
         rows[0] |= {f"told.{k}.{j}{at}": a.clone() for j, a in enumerate(arrays)}
@@ -469,6 +468,7 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
     rows, groups, at = _rows_of(optimizer, state_dict), state_dict["param_groups"], f"@{optimizer.place}"
     numbers = dict(zip(PROGRESS, rows[0]["progress" + at].tolist(), strict=True))
     t, device, flat = int(numbers["round"]), optimizer.world.device, optimizer.flat
+    buffers = optimizer._rounds.buffers
     optimizer.world.agree({"round that was loaded": "any" if optimizer.asynchronous else str(t)})
     if optimizer.asynchronous:
         # what a neighbour may still take back is of the state before; nobody meets this one again before its next step
@@ -481,14 +481,12 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
         """Return an array of the model's length, which was saved in pieces, by parameter."""
         return torch.cat([local(row[name + at]).reshape(-1) for row in rows]).to(device)
 
-    for name, a in optimizer._buffers.items():
+    for name, a in buffers.items():
         a.copy_(join(name) if a.shape == (flat.size,) else rows[0][name + at])
     for key, value in rows[0].items():
         name = key.rpartition("@")[0]
-        if name not in optimizer._buffers and name.partition(".")[0] not in NO_ARRAYS:  # made at the rule's start
-            optimizer._buffers[name] = value.to(device, copy=True)
-    for bucket, rounds in zip(optimizer._buckets, optimizer._rounds, strict=True):
-        rounds.buffers.update(optimizer._buffers_of(bucket))
+        if name not in buffers and name.partition(".")[0] not in NO_ARRAYS:  # made at the rule's start
+            buffers[name] = value.to(device, copy=True)
     optimizer._finite = join("finite") if "finite" + at in rows[0] else None
     flat.frozen_later.clear()
     flat.frozen_later |= {
@@ -497,13 +495,14 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
     optimizer.guard.step, optimizer._began = int(numbers["steps"]), time.monotonic() - numbers["seconds"]
     for name, before in asdict(optimizer.counters).items():
         setattr(optimizer.counters, name, type(before)(numbers[name]))
-    told: list[Answer | Loop] = []
+    told: list[Evaluation | Loop] = []
     for k in range(int(numbers["told"])):
         turns, drawn, count, *rates = rows[0][f"told.{k}{at}"].tolist()
         arrays = tuple(rows[0][f"told.{k}.{j}{at}"].to(device, copy=True) for j in range(int(count)))
         then = _unpack_rates(rates)
+        is_loop = turns >= 0
         told.append(
-            Answer(arrays, then) if turns < 0 else Loop(int(turns), arrays, then if rates else None, int(drawn))
+            Loop(int(turns), arrays, then if rates else None, int(drawn)) if is_loop else Evaluation(arrays, then)
         )
     optimizer._go(t, _unpack_rates(rows[0]["rates" + at].tolist()), told)
     if (inner := optimizer.local) is not None:
@@ -547,7 +546,7 @@ def find_misfit(optimizer: Any, state_dict: dict[str, Any]) -> str:
         )
     numbers = dict(zip(PROGRESS, rows[0]["progress" + at].tolist(), strict=True))
     wanted = [f"told.{k}" for k in range(int(numbers["told"]))] + ["local"] * bool(numbers["taken"])
-    wanted += optimizer._buffers if numbers["round"] >= 0 else []
+    wanted += optimizer._rounds.buffers if numbers["round"] >= 0 else []
     if missing := [name + at for name in wanted if name + at not in rows[0]]:
         return (
             f"this state lacks {missing[0]} ({len(missing)} in all): it was saved in the middle of a round, and "

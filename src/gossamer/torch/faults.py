@@ -274,12 +274,10 @@ class Guard:
         exchange: the exchange of the ranks that stop together.
         mode: "stop", or "skip", which leaves the step out on all ranks.
         rule: the name of the rule.
-        locate: names the parameter that the first inf or NaN of such pieces belongs to, from a place on.
+        locate: names the parameter that the first inf or NaN of such pieces belongs to.
     """
 
-    def __init__(
-        self, exchange: "Exchange", mode: OnNonfinite, rule: str, locate: Callable[[Sequence[Tensor], int], str]
-    ):
+    def __init__(self, exchange: "Exchange", mode: OnNonfinite, rule: str, locate: Callable[[Sequence[Tensor]], str]):
         if mode not in ("stop", "skip"):
             raise InputError(f'on_nonfinite must be "stop" or "skip", but is {mode!r}.')
         self.exchange, self.world, self.mode, self.rule, self._locate = exchange, exchange.world, mode, rule, locate
@@ -294,13 +292,12 @@ class Guard:
             what = type(error).__name__, str(error), getattr(error, "ranks", ())
             self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, *what))
 
-    def passes(self, gradients: Sequence[Tensor], local: bool = False, start: int = 0) -> bool:
+    def passes(self, gradients: Sequence[Tensor], local: bool = False) -> bool:
         """Return whether to take the step with these gradients, given in pieces; if not, no rank takes it.
 
         Args:
             gradients: pieces of gradients, whose order is that of the parameters.
             local: whether it is a local step, which this rank leaves out by itself.
-            start: where in the vector of all parameters they begin.
         """
         sums = []
         for a in gradients:
@@ -308,7 +305,9 @@ class Guard:
         total = sums[0] if len(sums) == 1 else torch.stack(sums).sum()
         if self.late is not None:
             self.late.put(~torch.isfinite(total))
-            if self._turned != self.step:  # once a step, whose gradients backward may hand over in several calls
+            if (
+                self._turned != self.step
+            ):  # once a step, also where the last local step and the displacement are looked at
                 self._turned = self.step
                 if self.late.turn():
                     raise NotFinite(
@@ -333,7 +332,7 @@ class Guard:
             self._row = 0 if self.mode == "skip" else self._row
             return True
         size = sum(gradient.numel() for gradient in gradients)
-        where = f", first in {self._locate(gradients, start)}" if rank == self.world.rank else ""
+        where = f", first in {self._locate(gradients)}" if rank == self.world.rank else ""
         what = (
             f"rank {rank}'s gradient at step {self.step}{', a local one,' if local else ''} is not finite (inf or NaN "
             f"in {counts[rank]} of {size} numbers{where})"
