@@ -383,7 +383,7 @@ def test_weights_that_are_written_after_a_step_are_the_state_without_overlap(wri
     same(mine, theirs)
 
 
-@pytest.mark.parametrize("write", [project, load_weights, write_data])
+@pytest.mark.parametrize("write", [project, load_weights, write_data, lambda params: params[0].data.add_(1)])
 def test_weights_that_are_written_while_messages_travel_are_refused(write):
     params, loss = problem()
     optimizer = Decentralized(params, DMT)

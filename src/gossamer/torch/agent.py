@@ -6,6 +6,7 @@ Of aggregators, clipping, trimmed means and medians are computed by PyTorch; one
 import functools
 import hashlib
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +83,11 @@ class ProcessAgent:
         rank, pairs = self.exchange.world.rank, []
         for k, codec in enumerate(codecs):
             own = codec.decode(parts[rank][k])
-            mixed = torch.zeros_like(own)
+            mixed = torch.zeroslike(own)
             for source, weight in weights.items():
                 mixed.add_(own if source == rank else codec.decode(parts[source][k]), alpha=weight)
             pairs.append((own, mixed))
-        return _like(arrays, pairs)
+        return like(arrays, pairs)
 
     def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
         (codec,), parts, weights = self._swap_encoded((a,), by or PLAIN)
@@ -119,7 +120,7 @@ class ProcessAgent:
     def gossip_sum(self, *arrays: Tensor) -> Any:
         message = torch.cat([a.reshape(-1) for a in arrays])
         received, _ = self.exchange.swap(message, self.t)
-        total = torch.zeros_like(message)
+        total = torch.zeroslike(message)
         for rank in sorted(received):  # by ascending rank, as everything is added up
             total.add_(received[rank])
         return _split(total, arrays)
@@ -128,7 +129,7 @@ class ProcessAgent:
         message = torch.cat([a.reshape(-1) for a in arrays])
         received, weights = self.exchange.swap(message, self.t)
         if not received:
-            return _like(arrays, [a.clone() for a in arrays])
+            return like(arrays, [a.clone() for a in arrays])
         # by ascending rank, as everything is added up
         rows = torch.stack([received[rank] for rank in sorted(received)])
         of_rows = torch.tensor([weights[rank] for rank in sorted(received)], dtype=rows.dtype, device=rows.device)
@@ -167,15 +168,16 @@ class ProcessAgent:
         return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
 
 
-def _like(arrays: tuple[Any, ...], results: Any) -> Any:
+def like(arrays: Sequence[Any], results: Iterable[Any]) -> Any:
     """Return one result for one array, and a tuple of results for several."""
-    return results[0] if len(arrays) == 1 else tuple(results)
+    made = tuple(results)
+    return made[0] if len(arrays) == 1 else made
 
 
 def _split(vector: Tensor, arrays: tuple[Tensor, ...]) -> Any:
     """Return a vector in pieces of the shapes of these arrays."""
     parts = vector.split([a.numel() for a in arrays])
-    return _like(arrays, [part.view_as(a) for part, a in zip(parts, arrays, strict=True)])
+    return like(arrays, [part.view_as(a) for part, a in zip(parts, arrays, strict=True)])
 
 
 def combine(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.basics.pytrees import flatten
-from gossamer.torch.faults import GRACE, NeighborLost
+from gossamer.torch.faults import GRACE, NeighborLost, alive
 from gossamer.torch.world import ProcessWorld, in_short
 
 if TYPE_CHECKING:
@@ -58,18 +58,16 @@ class Neighbors(NamedTuple):
     targets: tuple[int, ...]
 
 
+@dataclass(eq=False)
 class Message:
     """A message on its way, to and from all neighbours of a round: all that must stay until it has arrived."""
 
-    def __init__(self, sent: Tensor, received: dict[int, Tensor], works: Sequence[tuple[int | None, Any]]):
-        self.sent, self.received = sent, received
-        """The vector that travels, and by neighbour a buffer that is at least as long."""
-        self.works = works
-        """Works to wait for, each with the neighbour that it is from or for; one without answers for all."""
-        self.arrays: Sequence[Tensor] = ()
-        self.weights: Sequence[RankWeights] = ()
-        """The arrays that it carries, and the weights that mix each of them."""
-        self.arrived = False
+    sent: Tensor  # the vector that travels
+    received: dict[int, Tensor]  # by neighbour, a buffer that is at least as long
+    works: Sequence[tuple[int | None, Any]]  # to wait for, each with its neighbour; one without answers for all
+    arrays: Sequence[Tensor] = ()  # the arrays that it carries
+    weights: Sequence[RankWeights] = ()  # for each of them, the weights that mix it
+    arrived: bool = False
 
 
 _ORPHANS: list[list[Message]] = []  # messages of exchanges that are gone, whose memory must stay until they arrive
@@ -88,7 +86,8 @@ class Exchange:
         self._flying: list[Message] = []
         self.rewire(network, next(world.words.tags))
         while _ORPHANS:  # ranks that step equally often have all sent theirs by now
-            self._drain(_ORPHANS.pop())
+            for message in _ORPHANS.pop():
+                self._arrive(message)
         weakref.finalize(self, _ORPHANS.append, self._flying)
 
     def rewire(self, network: "Network", tag: int = 1) -> None:
@@ -199,11 +198,8 @@ class Exchange:
 
     def drain(self) -> None:
         """Let messages arrive that nobody will wait for. All ranks must do it."""
-        self._drain(self._flying)
-
-    def _drain(self, flying: list[Message]) -> None:
-        while flying:
-            self._arrive(flying.pop(0))
+        self.settle()
+        self._flying.clear()
 
     def _send(self, sent: Tensor, received: dict[int, Tensor], targets: Sequence[int]) -> Message:
         """Begin to send a vector, and to receive one as long from each neighbour."""
@@ -213,9 +209,7 @@ class Exchange:
         inward = [(peer, row[: sent.numel()]) for peer, row in received.items()]
         if self.grouped:
             return Message(sent, received, [(None, work) for work in self._batch(outward, inward)])
-        if (group := self._group()) is None:
-            raise RuntimeError("this process group is gone: its world was left, or the process ends.")
-        works = []
+        works, group = [], alive(self._group)
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
         for do, pairs in ((group.send, outward), (group.recv, inward)):
             for peer, a in pairs:

@@ -103,14 +103,13 @@ class LastWords:
 
     def __init__(self, group: Any, rank: int, size: int):
         self._group, self._rank = weakref.ref(group), rank
-        self._others = [peer for peer in range(size) if peer != rank] if _has_gloo(group) else []
+        has_gloo = "cpu:gloo" in dist.get_backend_config(group)
+        self._others = [peer for peer in range(size) if peer != rank] if has_gloo else []
         self.carried = size == 1 or bool(self._others)  # true where words reach the others
         self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
         self._received: list[Words] = []
         self._over: set[int] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
-        self.others: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Other connections between the same ranks, which end with these: they have `hang_up`."""
         self.tags = itertools.count(1)  # the tags of the optimizers on this group, told apart by them
         self.waiting: tuple[float, float, int | None] | None = None
         """Since when this rank waits, how long at most, and for whom."""
@@ -140,8 +139,6 @@ class LastWords:
         for peer in self._others:
             with contextlib.suppress(RuntimeError):
                 alive(self._group).recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
-        for line in self.others:
-            line.hang_up()
 
     def reason(self, grace: float = 0.0) -> RuntimeError | None:
         """Return why this rank must stop, if another has said so. Of several the first counts, once an optimizer.
@@ -219,10 +216,6 @@ def _watch(words: "weakref.ref[LastWords]") -> None:
         waiting = watched.waiting
         del watched
         time.sleep(0.25 if waiting is None else min(0.25, waiting[1] / 20))
-
-
-def _has_gloo(group: Any) -> bool:
-    return "cpu:gloo" in dist.get_backend_config(group)
 
 
 _OF_GROUPS: list[tuple[Any, Any, LastWords]] = []
@@ -320,16 +313,12 @@ class Guard:
                     )
             return True
         bad = 0 if math.isfinite(total) else sum(map(_count_bad, gradients))
-        if local or (self.mode == "stop" and self.world.words.carried):  # the others will hear of it, or need not
-            if not bad:
-                self._row = 0 if self.mode == "skip" else self._row
-                return True
-            counts = {self.world.rank: bad}
-        else:
-            counts = dict(enumerate(self.world.numbers(bad)))
+        # the others will hear of it by its words, or need not
+        is_alone = local or (self.mode == "stop" and self.world.words.carried)
+        counts = {self.world.rank: bad} if is_alone else dict(enumerate(self.world.numbers(bad)))
         rank = next((rank for rank, count in counts.items() if count), None)
         if rank is None:
-            self._row = 0 if self.mode == "skip" else self._row
+            self._row = 0 if self.mode == "skip" else self._row  # in the other mode `count_overflow` counts
             return True
         size = sum(gradient.numel() for gradient in gradients)
         where = f", first in {self._locate(gradients)}" if rank == self.world.rank else ""

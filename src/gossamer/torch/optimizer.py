@@ -206,11 +206,11 @@ class Decentralized(Optimizer):
 
     def _make_buffers(self) -> dict[str, Tensor]:
         """Return the buffers of the state by name. Those that the rule posts ahead are adjacent: one message."""
-        flat, like = self.flat, torch.empty(self.flat.size, dtype=self.flat.dtype, device="meta")
+        flat, x = self.flat, torch.empty(self.flat.size, dtype=self.flat.dtype, device="meta")
         try:
-            arrays, posted = probe_state(self.hyperparameters.rule, like, self.network.agents, self._ahead)
+            arrays, posted = probe_state(self.hyperparameters.rule, x, self.network.agents, self._ahead)
         except Exception:  # a rule of one's own may look at numbers: what it needs is known after its start
-            arrays, posted = {"x": like}, ()
+            arrays, posted = {"x": x}, ()
         together = torch.zeros(len(posted), flat.size, dtype=flat.dtype, device=flat.device)
         buffers = dict(zip(posted, together, strict=True))
         for name, a in arrays.items():

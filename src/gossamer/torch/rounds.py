@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from gossamer.core import State
-from gossamer.torch.agent import ProcessAgent
+from gossamer.torch.agent import ProcessAgent, like
 from gossamer.torch.exchange import Message
 from gossamer.torch.faults import Guard
 from gossamer.torch.flat import Flat, Span
@@ -145,7 +145,7 @@ class Replay:
             loop.turns, loop.arrays, loop.rates, loop.drawn = loop.turns + 1, arrays, self.rates, self.agent.drawn
             del self.answers[place:], self.results[result:]
             self._answer, self._result = place, result
-        return arrays[0] if len(arrays) == 1 else arrays
+        return like(arrays, arrays)
 
     def _once(self, compute: Callable[[], Any]) -> Any:
         """Return the result at this place of the round; the first time, compute it."""
@@ -333,14 +333,12 @@ class Probe:
         self.posted: tuple[Tensor, ...] = ()
 
     def gossip(self, *arrays: Tensor, **_: Any) -> Any:
-        made = tuple(torch.empty_like(a) for a in arrays)
-        return made[0] if len(arrays) == 1 else made
+        return like(arrays, map(torch.empty_like, arrays))
 
     gradient = full_gradient = gossip_sum = gossip_robust = mean = gossip
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
-        made = tuple((torch.empty_like(a), torch.empty_like(a)) for a in arrays)
-        return made[0] if len(arrays) == 1 else made
+        return like(arrays, [(torch.empty_like(a), torch.empty_like(a)) for a in arrays])
 
     def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
         return torch.empty_like(a), torch.empty_like(a)
@@ -365,16 +363,15 @@ class Probe:
         return step(*arrays)
 
 
-def probe_state(rule: Any, like: Tensor, agents: int, ahead: bool) -> tuple[Mapping[str, Tensor], Sequence[str]]:
+def probe_state(rule: Any, x: Tensor, agents: int, ahead: bool) -> tuple[Mapping[str, Tensor], Sequence[str]]:
     """Return the arrays of a rule's state without their numbers, and those of them that it posts ahead, in order.
 
     Args:
         rule: the rule.
-        like: a vector as long as the model.
+        x: a vector as long as the model, on the device "meta".
         agents: how many there are.
         ahead: True if it goes by ``ahead``.
     """
-    x = torch.empty_like(like, device="meta")
     probe = Probe(agents, x)
     state = rule.init(x, probe)
     if not ahead:
