@@ -150,7 +150,8 @@ class ProcessAgent:
         if warm == "mean":
             return self.mean(a)
         now = self.t
-        for self.t in range(warm):
+        for t in range(warm):
+            self.t = t
             a = self.gossip(a, over=over)
         self.t = now
         return a
@@ -170,8 +171,8 @@ class ProcessAgent:
 
 def like(arrays: Sequence[Any], results: Iterable[Any]) -> Any:
     """Return one result for one array, and a tuple of results for several."""
-    made = tuple(results)
-    return made[0] if len(arrays) == 1 else made
+    several = tuple(results)
+    return several[0] if len(arrays) == 1 else several
 
 
 def _split(vector: Tensor, arrays: tuple[Tensor, ...]) -> Any:

@@ -46,7 +46,7 @@ from gossamer.torch.agent import ProcessAgent
 from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.faults import GRACE, MOMENT, NeighborLost, Words
 from gossamer.torch.hyperparameters import Rates
-from gossamer.torch.rounds import Asked, Evaluation, Gradients, Loop, Rounds
+from gossamer.torch.rounds import Evaluation, GradientRequest, Gradients, Loop, Rounds
 from gossamer.torch.world import ProcessWorld
 
 MAX_REQUESTS = 3  # peers that an agent asks, one after the other, before it steps alone
@@ -445,8 +445,8 @@ class AsynchronousRounds(Rounds):
         self.hyperparameters.set(self.flat.whole, 0, rates)
         try:
             state = self.rule.init(self.buffers["x"], StartingAgent(self.rule.name, g))
-        except Asked as asked:
-            self.points = tuple(map(self.freeze, asked.points))
+        except GradientRequest as request:
+            self.points = tuple(map(self.freeze, request.points))
             return
         self._go_on(0, state, rates)
 
@@ -506,7 +506,7 @@ class StartingAgent:
 
     def gradient(self, *points: Tensor) -> Tensor:
         if self._g is None:
-            raise Asked(points, full=False)
+            raise GradientRequest(points, full=False)
         return self._g
 
     def average(self, a: Tensor, warm: Any, over: str = "W") -> Tensor:

@@ -110,8 +110,8 @@ class Member:
         try:
             if not hmac.compare_digest(_code(key, data["member"]), data["code"]):
                 return None
-            told = json.loads(data["member"])
-            return cls(**told | {"failed": tuple(told["failed"])}) if told["name"] == name else None
+            fields = json.loads(data["member"])
+            return cls(**fields | {"failed": tuple(fields["failed"])}) if fields["name"] == name else None
         except (TypeError, KeyError, ValueError, AttributeError):
             return None
 
@@ -135,19 +135,19 @@ class Membership:
         return [member.name for member in self.members]
 
 
-def decide(asked: Sequence[Member]) -> Membership:
+def decide(participants: Sequence[Member]) -> Membership:
     """Return the group that the participants of a quorum form."""
-    newest = max((one.generation for one in asked), default=0)
-    veterans = {one.name: one for one in asked if one.generation == newest > 0}
-    outside = any(not one.loopback for one in veterans.values() or asked)  # over several machines
-    names, refused = {one.name for one in asked}, {one.name for one in asked if one.loopback == outside}
+    newest = max((one.generation for one in participants), default=0)
+    veterans = {one.name: one for one in participants if one.generation == newest > 0}
+    outside = any(not one.loopback for one in veterans.values() or participants)  # over several machines
+    names, refused = {one.name for one in participants}, {one.name for one in participants if one.loopback == outside}
     for veteran in veterans.values():
         if names.issuperset(veteran.failed):  # nobody has vanished since: it failed because of those that were to join
             refused |= set(veteran.failed)
     refused -= veterans.keys()
     # Lighthouse's own shrink_only is this as well, but can end in empty quorums
     is_busy = any(one.busy for one in veterans.values())
-    new = [one for one in asked if one.name not in veterans and one.name not in refused and not is_busy]
+    new = [one for one in participants if one.name not in veterans and one.name not in refused and not is_busy]
     order, taken, members = attrgetter("place", "name"), set[int](), list[Member]()
     for one in sorted(veterans.values(), key=order) + sorted(new, key=order):
         # one that joins gets the place that it wants, or else the first that is free
@@ -377,12 +377,12 @@ class Elastic:
         veterans = self.membership.veterans or (0,)
         about = {"facts": self._facts, "first": self.first, "steps": steps, "works": self._works}
         about["t"] = optimizer.round if self.generation else -1
-        told = [json.loads(text) for text in optimizer.world.texts(json.dumps(about))]
+        rows = [json.loads(text) for text in optimizer.world.texts(json.dumps(about))]
         self._server = None  # all are connected
-        self.first, self._works = told[veterans[0]]["first"], max(told[rank]["works"] for rank in veterans)
-        facts, rounds = told[veterans[0]]["facts"], [told[rank]["t"] for rank in veterans]
+        self.first, self._works = rows[veterans[0]]["first"], max(rows[rank]["works"] for rank in veterans)
+        facts, rounds = rows[veterans[0]]["facts"], [rows[rank]["t"] for rank in veterans]
         for rank, member in enumerate(self.membership.members):
-            differ = [key for key in facts if told[rank]["facts"].get(key) != facts[key]]
+            differ = [key for key in facts if rows[rank]["facts"].get(key) != facts[key]]
             if rank in veterans or not (differ or (self.fixed and member.place >= self.fixed.agents)):
                 continue
             if rank != self.rank:
@@ -399,7 +399,7 @@ class Elastic:
             self._copy_state(optimizer, veterans)
         self.generation = self.membership.generation
         self._schedule(self.membership)
-        optimizer._restart(t, max(row["steps"] for row in told), network)
+        optimizer._restart(t, max(row["steps"] for row in rows), network)
 
     def _copy_state(self, optimizer: Any, veterans: Sequence[int]) -> None:
         """Give the state of the first veteran to those that have none."""

@@ -50,14 +50,14 @@ class Evaluation(NamedTuple):
 class Loop:
     """The place of a loop of a round."""
 
+    rates: Rates  # the rates in force since its last turn ended
+    drawn: int  # how many vectors had been compressed in this round by then
     turns: int = 0  # how many turns have ended
-    arrays: tuple[Tensor, ...] = ()  # the arrays that the last of them made
-    rates: Rates | None = None  # the rates in force since
-    drawn: int = 0  # how many vectors had been compressed in this round by then
+    arrays: tuple[Tensor, ...] = ()  # what the last of them returned
 
 
-class Asked(BaseException):
-    """A rule asks for gradients that are not there yet."""
+class GradientRequest(BaseException):
+    """A request of a rule for gradients that are not there yet."""
 
     def __init__(self, points: tuple[Tensor, ...], full: bool):
         super().__init__()
@@ -90,7 +90,9 @@ class Replay:
     def gradient(self, *points: Tensor, full: bool = False) -> Any:
         if self._answer == len(self.answers):
             shrunk, whole = self.model
-            raise Asked(points if shrunk is None else tuple(whole if p is shrunk else p for p in points), full)
+            raise GradientRequest(
+                points if shrunk is None else tuple(whole if p is shrunk else p for p in points), full
+            )
         answer = self.answers[self._answer]
         assert isinstance(answer, Evaluation)
         self._answer += 1
@@ -130,21 +132,19 @@ class Replay:
 
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
         if self._answer == len(self.answers):
-            self.answers.append(Loop(drawn=self.agent.drawn))
-        place, result, loop = self._answer + 1, self._result, self.answers[self._answer]
+            self.answers.append(Loop(self.rates, self.agent.drawn))
+        place, results, loop = self._answer + 1, self._result, self.answers[self._answer]
         assert isinstance(loop, Loop)
         self._answer = place
-        if loop.turns:
-            assert loop.rates is not None
-            arrays, self.agent.drawn = loop.arrays, max(self.agent.drawn, loop.drawn)
-            self.rates = loop.rates
-            self.hyperparameters.set(self.span, self.agent.t, loop.rates)
+        arrays = loop.arrays if loop.turns else arrays
+        self.rates, self.agent.drawn = loop.rates, max(self.agent.drawn, loop.drawn)
+        self.hyperparameters.set(self.span, self.agent.t, loop.rates)
         while loop.turns < times:
-            made = step(*arrays)
-            arrays = made if isinstance(made, tuple) else (made,)
-            loop.turns, loop.arrays, loop.rates, loop.drawn = loop.turns + 1, arrays, self.rates, self.agent.drawn
-            del self.answers[place:], self.results[result:]
-            self._answer, self._result = place, result
+            result = step(*arrays)
+            arrays = result if isinstance(result, tuple) else (result,)
+            loop.rates, loop.drawn, loop.turns, loop.arrays = self.rates, self.agent.drawn, loop.turns + 1, arrays
+            del self.answers[place:], self.results[results:]
+            self._answer, self._result = place, results
         return like(arrays, arrays)
 
     def _once(self, compute: Callable[[], Any]) -> Any:
@@ -225,7 +225,7 @@ class Rounds:
         replay = self._replay
         if len(self._spans) > 1 and self.t >= 0 and not replay.messages and not replay.apart:
             self._is_over = True
-            with contextlib.suppress(Asked):
+            with contextlib.suppress(GradientRequest):
                 self._round()  # to its question: the message of all spans leaves
         replay.answers.append(Evaluation(gradients if self._in_spans else gradients(self.flat.whole), rates))
         del gradients  # a loop forgets what was answered in earlier turns
@@ -252,9 +252,9 @@ class Rounds:
             while self.t < 0 or self._replay.answers or self._overlap or not self._ahead:
                 self._round()
             points, full = (self.buffers["x"],), False  # `ahead` asks there, and has time until then
-        except Asked as asked:
+        except GradientRequest as request:
             # not kept: its traceback would hold all arrays of the round until the garbage collector comes
-            points, full = asked.points, asked.full
+            points, full = request.points, request.full
         self.points, self.full = tuple(map(self.freeze, points)), full
         self._is_over = False
 
