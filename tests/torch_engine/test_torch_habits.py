@@ -9,6 +9,7 @@ import math
 import pickle
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint
 
 import gossamer as gs
-from gossamer.torch import Decentralized
+from gossamer.torch import Decentralized, flat
 from tests.table import table
 from tests.torch_engine import forked, habits
 from tests.torch_engine.small import STEPS, problem, same, steps, weight
@@ -27,11 +28,20 @@ from tests.torch_engine.small import STEPS, problem, same, steps, weight
 DMT = gs.BiasedDMT(eta=0.1, lam=0.3)
 MOMENTUM = partial(torch.optim.SGD, lr=0.1, momentum=0.7, dampening=0.7)
 ADAMW = partial(torch.optim.AdamW, lr=0.1)
+
+
+def in_spans(params, rule, **options):
+    """Make an optimizer whose rule runs on a few numbers at a time, as it does on those of a large model."""
+    with mock.patch.object(flat, "SPAN", 4):
+        return Decentralized(params, rule, **options)
+
+
 PAIRS = {
     "d-psgd": (partial(Decentralized, rule=gs.DPSGD(eta=0.1)), partial(torch.optim.SGD, lr=0.1)),
     "biased-dmt": (partial(Decentralized, rule=DMT), MOMENTUM),
-    "biased-dmt, overlap=False": (partial(Decentralized, rule=DMT, overlap=False), MOMENTUM),
-    "adamw inside": (partial(Decentralized, rule=gs.DPSGD(eta=1.0), inner=ADAMW), ADAMW),
+    "biased-dmt, in spans": (partial(in_spans, rule=DMT), MOMENTUM),
+    "biased-dmt, overlap=False": (partial(in_spans, rule=DMT, overlap=False), MOMENTUM),
+    "adamw inside": (partial(in_spans, rule=gs.DPSGD(eta=1.0), inner=ADAMW), ADAMW),
 }
 
 
