@@ -83,7 +83,7 @@ class ProcessAgent:
         rank, pairs = self.exchange.world.rank, []
         for k, codec in enumerate(codecs):
             own = codec.decode(parts[rank][k])
-            mixed = torch.zeroslike(own)
+            mixed = torch.zeros_like(own)
             for source, weight in weights.items():
                 mixed.add_(own if source == rank else codec.decode(parts[source][k]), alpha=weight)
             pairs.append((own, mixed))
@@ -120,7 +120,7 @@ class ProcessAgent:
     def gossip_sum(self, *arrays: Tensor) -> Any:
         message = torch.cat([a.reshape(-1) for a in arrays])
         received, _ = self.exchange.swap(message, self.t)
-        total = torch.zeroslike(message)
+        total = torch.zeros_like(message)
         for rank in sorted(received):  # by ascending rank, as everything is added up
             total.add_(received[rank])
         return _split(total, arrays)

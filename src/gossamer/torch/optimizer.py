@@ -351,13 +351,9 @@ class Decentralized(Optimizer):
                 with torch.enable_grad():
                     loss = evaluate()
                 self._check_parameters()
-            found = self.flat.gradients()
-            if scaling.overflow is None:
-                self._answer(found, lambda span: (self.flat.gradient(span, borrow=self._in_spans),))
-            else:
-                stands_in = self._count_overflow(scaling)
-                found = [torch.zeros(1)] if stands_in else found
-                self._answer(found, lambda span: (self._gradient(span, scaling, stands_in),))
+            stands_in = self._count_overflow(scaling)
+            looked = [torch.zeros(1)] if stands_in else self.flat.gradients()
+            self._answer(looked, lambda span: (self._gradient(span, scaling, stands_in),))
         return loss
 
     def _evaluate_at(
@@ -383,20 +379,18 @@ class Decentralized(Optimizer):
             return False
         overflow = bool(scaling.overflow)
         self.guard.count_overflow(overflow)
-        if not overflow and self._finite is None:
+        if self._finite is None:  # zeros until there is one
             self._finite = torch.zeros_like(self._rounds.buffers["x"])
         return overflow and self.guard.mode == "stop"
 
     def _gradient(self, span: Span, scaling: Scaling, stands_in: bool) -> Tensor:
         """Return the gradient of a span in true size."""
-        if stands_in:
-            return span.of(
-                torch.zeros_like(self._rounds.buffers["x"]) if self._finite is None else self._finite
-            ).clone()
-        gradient = self.flat.gradient(span)
+        if stands_in and self._finite is not None:
+            return span.of(self._finite).clone()
+        gradient = self.flat.gradient(span, borrow=self._in_spans and scaling.scale is None)
         if scaling.scale is not None:
             gradient.div_(scaling.scale.to(gradient.device))
-        if scaling.overflow is not None and self._finite is not None and not bool(scaling.overflow):
+        if self._finite is not None and scaling.overflow is not None and not bool(scaling.overflow):
             span.of(self._finite).copy_(gradient)
         return gradient
 
