@@ -31,7 +31,7 @@ from gossamer import cli, networks, theory
 from gossamer.algorithms import ALGORITHMS
 from gossamer.cli.shared import EXIT_CODES
 from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
-from gossamer.data import SIZES, SPLITS
+from gossamer.data import SPLITS
 from gossamer.engines.agents import RoundCost
 from gossamer.engines.costs import trace
 from gossamer.metrics import OURS
@@ -286,10 +286,6 @@ def spreads() -> str:
     return _table(["split", "$\\zeta^2$ at the start"], rows)
 
 
-def sizes() -> str:
-    return _table(["sizes", "number of rows"], [(f"`{name}`", about) for name, about in SIZES.items()])
-
-
 def datasets() -> str:
     entries = catalogue.list_kind("datasets")
     return _table(["name", "description"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
@@ -310,10 +306,8 @@ def problems() -> str:
 
 
 def stages() -> str:
-    return _table(
-        ["stage", "keys, with their defaults"],
-        [(f"`{n}`", ", ".join(_keys(make)) or "–") for n, make in STAGES.items()],
-    )
+    rows = [(f"`{name}`", ", ".join(_keys(make)) or "–") for name, make in STAGES.items()]
+    return _table(["stage", "keys, with their defaults"], rows)
 
 
 def _keys(make: Any) -> list[str]:
@@ -607,21 +601,8 @@ def _codes(names: list[str]) -> str:
 TABLES = {
     make.__name__: make
     for make in (
-        *(
-            algorithms,
-            ranges,
-            equations,
-            metrics,
-            graphs,
-            weights,
-            splits,
-            spreads,
-            sizes,
-            problems,
-            stages,
-            datasets,
-        ),
-        *(compressors, schedules, commands, exits, corollary, local, feedback),
+        *(algorithms, ranges, equations, metrics, graphs, weights, splits, spreads, problems, stages),
+        *(datasets, compressors, schedules, commands, exits, corollary, local, feedback),
     )
 }
 CONTESTS = {"one": "A single run", "many": "32 settings at once"}
