@@ -139,15 +139,9 @@ class Exchange:
         for own, names, when in parcels:
             neighbors, sent, received = self.neighbors(when, names), _pack(own), dict[int, Tensor]()
             for peer in neighbors.sources:
-                for k, row in enumerate(free):
-                    # the last span is a little shorter than the others, and may have the buffer of one of them
-                    if row.numel() >= sent.numel() and row.dtype == sent.dtype:
-                        received[peer] = free.pop(k)
-                        break
-                else:
-                    # rows of the start, which sends one vector where a round sends two, would never be used again
-                    free[:] = [row for row in free if row.dtype != sent.dtype or row.numel() > sent.numel()]
-                    received[peer] = torch.empty_like(sent)
+                # the last span is a little shorter than the others, and may have the buffer of one of them
+                fit = [k for k, row in enumerate(free) if row.numel() >= sent.numel() and row.dtype == sent.dtype]
+                received[peer] = free.pop(fit[0]) if fit else torch.empty_like(sent)
             message = self._send(sent, received, neighbors.targets)
             message.arrays, message.weights = own, list(map(neighbors.weights.__getitem__, names))
             messages.append(message)
@@ -177,6 +171,10 @@ class Exchange:
         for message in messages:
             self._flying.remove(message)
             self._free += message.received.values()
+
+    def drop_buffers(self) -> None:
+        """Drop the buffers of the start, whose messages are shorter or longer than those of a round."""
+        self._free.clear()
 
     def swap(self, sent: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""

@@ -289,6 +289,8 @@ class Rounds:
             self._keep(others)
         self.check(self.buffers, replay.rates, sums)
         replay.release()
+        if t < 0:
+            replay.agent.exchange.drop_buffers()
         self._begin(t + 1 if t >= 0 else int(self._ahead and hasattr(self.rule, "shift")), replay.rates, [])
 
     def _start_rule(self) -> State:
