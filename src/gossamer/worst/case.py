@@ -153,10 +153,14 @@ class Case:
         self.space, self.functions, self.bias = space, functions, bias or Bias()
         self.points: list[Point] = []
         self.answers: list[Answer] = []
+        self.asked: list[Point] = []
+        """The points that the rule asked at, in the order of its queries."""
         self.compressed: list[tuple[Vectors, Vectors, float]] = []
         self.conditions: list[Condition] = []
         self.count = 0
         """How many function values there are."""
+        # unknown gradients are counted in units of about √L, and points in those of 1/√L: solvers need numbers near 1
+        self.unit = 2.0 ** round(math.log2(functions.L) / 2) if math.isfinite(functions.L) else 1.0
         self._lowest: int | None = None
 
     def each(self, a: Vectors, b: Vectors) -> list[Form]:
@@ -201,24 +205,25 @@ class Case:
             if p.x.equals(x):
                 return p
         values = tuple(self.new_value() for _ in range(self.space.values_each))
-        self.points.append(Point(x, self.space.leaf(), values, x.equals(self.space.mean(x))))
+        self.points.append(Point(x, self.space.leaf() * self.unit, values, x.equals(self.space.mean(x))))
         return self.points[-1]
 
     def add_optimum(self) -> Point:
         """Add x*, where the gradients' mean is zero: they simply have no coordinate in it."""
-        x, g = self.space.common(), self.space.leaf()
+        x, g = self.space.common() * (1 / self.unit), self.space.balanced() * self.unit
         values = tuple(self.new_value() for _ in range(self.space.values_each))
-        self.points.append(Point(x, g - self.space.mean(g), values, True, True))
+        self.points.append(Point(x, g, values, True, True))
         return self.points[-1]
 
     def ask(self, x: Vectors) -> Vectors:
         """Return the oracle's answer at x, as biased as the bounds allow; the same one if it is asked again."""
         p = self.look(x)
+        self.asked.append(p)
         if not self.bias:
             return p.g
         answer = next((a for a in self.answers if a.point is p), None)
         if answer is None:
-            answer = Answer(p, self.space.leaf())
+            answer = Answer(p, self.space.leaf() * self.unit)
             self.answers.append(answer)
         return p.g + answer.e
 
@@ -308,7 +313,8 @@ class Case:
 
         The least Σ y_c b_c over y ≥ 0 with Σ y_c (form_c) = goal in the values and ⪰ in the Gram matrices.
         """
-        space, program = self.space, Program()
+        space = self.space
+        program = Program(space.rounding, space.blur)
         blocks = [program.inequality(space.columns) for _ in range(space.blocks)]
         rows: dict[int, dict[int, Any]] = {i: {} for i in range(self.count)}
         cost = {}

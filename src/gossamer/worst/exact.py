@@ -12,6 +12,7 @@ optimization", 2023, arXiv 2203.05963.
 
 import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +25,7 @@ from gossamer.core import InputError, Range, brief, is_rule, setting, whole
 from gossamer.networks import Network
 from gossamer.worst.case import Bias, Case, Form, Functions, Point, check_bias, run, smooth
 from gossamer.worst.program import NotProven, Program, Proof, Solution
-from gossamer.worst.spaces import Eigenvalues, Given, Interval, NeedsMatrix, Space, find_space
+from gossamer.worst.spaces import Eigenvalues, Given, Interval, NeedsMatrix, Space, exactly, find_space
 
 if TYPE_CHECKING:
     from gossamer.worst.replay import Replay
@@ -53,6 +54,9 @@ SYMBOLS = {
 
 MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
 """The least eigenvalues that are asked of the dual matrices, one after the other, until a proof goes through."""
+
+TOLERANCE = 1e-10
+"""The solver's."""
 
 BUDGET = 600.0
 """The seconds that a worst case may take, unless the caller says otherwise."""
@@ -291,7 +295,7 @@ def _solve(
     network: Network | None,
     seconds: float,
 ) -> Worst:
-    each = space.values_each
+    each, named = space.values_each, isinstance(metric, str)
     case = Case(space, functions, bias)
     optimum = case.add_optimum() if functions.is_convex else None
     states = run(rule, case, steps)
@@ -301,7 +305,10 @@ def _solve(
     case.close(goal)
     if optimum is None and "excess" in bounds:
         case.bound_below()
-    program, cost = case.dual(goal)
+    # solvers need numbers near 1: those of a gradient's square are near L, those of a distance's near 1/L
+    gradients = case.unit**2
+    unit = {"gap": 1.0, "average_gap": 1.0, "distance": 1 / gradients}.get(metric, gradients) if named else 1.0
+    program, cost = case.dual(goal * (1 / unit))
     size = measure(space, program)
     if size.seconds > seconds or size.memory > 0.7 * _memory():
         raise InputError(
@@ -314,12 +321,12 @@ def _solve(
     per: dict[str, float] = {}
     for j, condition in enumerate(case.conditions):
         if condition.label in SYMBOLS:
-            of_bound = condition.bound / bounds[condition.label] if bounds.get(condition.label) else 1.0
-            per[condition.label] = per.get(condition.label, 0.0) + float(proof.y[j]) * of_bound / each
+            factor = unit if condition.label == "excess" else unit / each  # the bound of `excess` is of a sum
+            per[condition.label] = per.get(condition.label, 0.0) + float(proof.y[j]) * factor
     return Worst(
-        rule, functions, bias, steps, metric if isinstance(metric, str) else "the given metric", network,
-        upper=math.nextafter(float(proof.value / each), math.inf),
-        solved=solution.value / each,
+        rule, functions, bias, steps, metric if named else "the given metric", network,
+        upper=math.nextafter(float(proof.value * exactly(unit) / each), math.inf),
+        solved=solution.value * unit / each,
         per=per,
         size=size,
         case=case,
@@ -327,15 +334,18 @@ def _solve(
         points=points,
         solution=solution,
         proof=proof,
-        bounds=bounds | ({"bias": bias.absolute} if bias else {}),
+        bounds=bounds
+        | ({"bias": bias.absolute} if bias else {})
+        | ({"gradients": functions.G**2} if math.isfinite(functions.G) else {}),
     )  # fmt: skip
 
 
 def solve_and_prove(program: Program, cost: dict[int, float], seconds: float) -> tuple[Solution, Proof]:
     """Return a solution whose multipliers were proved, with the least margin for which that succeeds."""
-    fault = None
+    fault, end = None, time.perf_counter() + seconds
     for margin in MARGINS:
-        solution = program.solve(cost, margin=margin, seconds=seconds, tolerance=min(margin, 1e-9) / 4)
+        left = max(end - time.perf_counter(), 0.1)
+        solution = program.solve(cost, margin=margin, seconds=left, tolerance=TOLERANCE)
         if not np.isfinite(solution.y).all() or "Infeasible" in solution.status:
             fault = f"the solver says {solution.status}"
             continue
