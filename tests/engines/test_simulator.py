@@ -248,3 +248,38 @@ def test_compiler_options_are_those_that_this_jaxlib_has():
     assert program.known_options(options) == {"xla_backend_optimization_level": 1}
     with pytest.raises(jax.errors.JaxRuntimeError, match="xla_backend_optimization_level"):
         program.known_options({"xla_backend_optimization_level": "high"})
+
+
+def test_agents_that_start_apart_do_so_alike_for_all_rules_and_anew_for_each_seed():
+    """After one round X¹ = WX⁰ − ηg(X⁰) of quadratics, which X⁰ solves."""
+    low, high, eta = -1.0, 3.0, 0.05
+    rules = [gs.DPSGD(eta=eta), gs.CentralizedSGD(eta=eta), DMT]
+    once = run(rules, PROBLEM, NETWORK, steps=1, seeds=[4, 9], apart=(low, high))
+    n, d = PROBLEM.b.shape
+    blocks = np.zeros((n, d, n, d))
+    for i in range(n):
+        blocks[i, :, i, :] = eta * PROBLEM.A[i]
+    system = (np.einsum("ij,de->idje", NETWORK.mixing, np.eye(d)) - blocks).reshape(n * d, n * d)
+    starts = []
+    for seed in (0, 1):
+        after = once.iterates["d-psgd"][seed] - eta * np.einsum("nde,ne->nd", PROBLEM.A, PROBLEM.b)
+        X = np.linalg.solve(system, after.ravel()).reshape(n, d)
+        assert X.min() > low
+        assert X.max() < high
+        starts.append(X)
+        g = plain.gradient_of(PROBLEM)
+        np.testing.assert_allclose(once.iterates["biased-dmt"][seed], NETWORK.mixing @ X - DMT.eta * g(X), atol=1e-10)
+        central = once.of("centralized-sgd").filter(round=0, seed=[4, 9][seed])
+        assert central["consensus"].item() == pytest.approx(((X - X.mean(0)) ** 2).sum() / n, rel=1e-6)
+    assert abs(starts[0] - starts[1]).max() > 0.1
+    again = run(rules[0], PROBLEM, NETWORK, steps=1, seeds=[9], apart=(low, high))
+    np.testing.assert_array_equal(again.iterates["d-psgd"][0], once.iterates["d-psgd"][1])
+    # 40 numbers, uniform in [0, 1]: their mean is within 5 standard deviations of ½ (a chance of 6e-7 to fail)
+    shares = (np.array(starts) - low) / (high - low)
+    assert abs(shares.mean() - 0.5) < 5 * math.sqrt(1 / 12 / shares.size)
+
+
+@pytest.mark.parametrize("apart", [(1, 0), (0, 0), [1], "0, 1", (0, math.inf)])
+def test_ends_of_starts_that_are_no_pair_are_refused(apart):
+    with pytest.raises(gs.InputError, match="apart"):
+        run(DMT, PROBLEM, NETWORK, apart=apart)

@@ -1,5 +1,6 @@
 """The makers: what they build, what large ones cost, and what they refuse."""
 
+import sys
 import tracemalloc
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from gossamer import networks
-from gossamer.core import InputError
+from gossamer.core import InputError, MissingPackage
 from gossamer.engines.mixing import mix
 from tests.table import table
 
@@ -166,7 +167,7 @@ REFUSED = [
     (lambda: networks.torus(2.5, 2), r"torus\(rows\) must be a whole number of at least 1, but is 2.5"),
     (lambda: networks.hypercube(12), "power of two, but is 12. The nearest are 8 and 16; networks.exponential"),
     (lambda: networks.ring(5, weights="metropols"), "'metropols' is not a weight scheme; did you mean 'metropolis'?"),
-    (lambda: networks.ring(5, weights=3), "weights=3 is not a weight scheme; choose from best-constant, lazy"),
+    (lambda: networks.ring(5, weights=3), "weights=3 is not a weight scheme; choose from best-constant, fdla"),
     (lambda: networks.erdos_renyi(20, 1.5), r"erdos_renyi\(probability\) must be a number in \(0, 1\], but is 1.5"),
     (lambda: networks.erdos_renyi(20, 0.3, seed=-1), r"erdos_renyi\(seed\) must be a whole number of at least 0"),
     (lambda: networks.erdos_renyi(100, 0.005), r"no connected graph in 100 draws.*above ln\(n\)/n = 0.04605"),
@@ -260,3 +261,55 @@ def test_the_best_constant_weight_is_the_fastest_of_one_weight_for_all_links():
         assert apart.gap == pytest.approx(ring.gap)
     same = networks.from_graph(nx.cycle_graph(10), weights="lazy-best-constant").matrix(0).toarray()
     np.testing.assert_allclose(networks.ring(10, weights="lazy-best-constant").matrix(0).toarray(), same, atol=1e-15)
+
+
+def slowest(network):
+    W = network.matrix(0).toarray()
+    return np.linalg.norm(W - 1 / len(W), 2)
+
+
+def test_fdla_is_the_best_constant_weight_where_an_automorphism_takes_every_link_to_every_other():
+    for graph in (nx.cycle_graph(9), nx.star_graph(7), nx.hypercube_graph(3), nx.complete_bipartite_graph(2, 5)):
+        fastest, constant = (networks.from_graph(graph, weights=one) for one in ("fdla", "best-constant"))
+        np.testing.assert_array_equal(fastest.matrix(0).toarray(), constant.matrix(0).toarray())
+    n = 10
+    alone = slowest(networks.ring(n, weights="fdla"))
+    low, high = (2 - 2 * np.cos(2 * np.pi * k / n) for k in (1, n // 2))
+    assert alone == pytest.approx((high - low) / (high + low), abs=1e-12)
+    assert slowest(networks.star(n, weights="fdla")) == pytest.approx((n - 1) / (n + 1), abs=1e-12)
+
+
+def test_fdla_on_a_torus_is_found_by_a_linear_program_and_agrees_with_the_semidefinite_one():
+    pytest.importorskip("clarabel")
+    torus = networks.torus(3, 5, weights="fdla")
+    graph = nx.from_numpy_array(networks.torus(3, 5).matrix(0).toarray() - np.eye(15) / 5)
+    assert slowest(torus) == pytest.approx(slowest(networks.from_graph(graph, weights="fdla")), abs=1e-7)
+    assert slowest(torus) < slowest(networks.torus(3, 5, weights="best-constant")) - 0.01
+
+
+def test_fdla_is_faster_than_all_other_weights_and_cannot_be_made_faster_by_moving_one():
+    pytest.importorskip("clarabel")
+    rng = np.random.default_rng(0)
+    for graph in (nx.barbell_graph(4, 1), nx.gnp_random_graph(12, 0.3, seed=3), nx.path_graph(6)):
+        best = slowest(networks.from_graph(graph, weights="fdla"))
+        others = [slowest(networks.from_graph(graph, weights=one)) for one in ("metropolis", "best-constant")]
+        assert best <= min(others) + 1e-8
+        W = networks.from_graph(graph, weights="fdla").matrix(0).toarray()
+        for _ in range(50):
+            move = np.zeros_like(W)
+            for i, j in nx.convert_node_labels_to_integers(graph).edges:  # rows are in the order of graph.nodes
+                move[i, j] = move[j, i] = rng.normal() * 1e-3
+            move -= np.diag(move.sum(1))
+            assert np.linalg.norm(W + move - 1 / len(W), 2) > best - 1e-7
+
+
+def test_fdla_is_refused_where_it_would_take_too_long_or_the_solver_is_missing(monkeypatch):
+    with pytest.raises(InputError, match=r"61 agents are more than 60: take weights=\"best-constant\""):
+        networks.path(61, weights="fdla")
+    with pytest.raises(InputError, match=r"3,001 agents are more than 3,000"):
+        networks.ring(3001, weights="fdla")
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    with pytest.raises(
+        MissingPackage, match="needs the package clarabel, which is not installed: pip install clarabel"
+    ):
+        networks.path(6, weights="fdla")

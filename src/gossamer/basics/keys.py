@@ -5,7 +5,7 @@ different keys (but for a chance of 2⁻⁶⁴ a pair), so the path of a draw na
 
     root          its domain and the seed: a run has domain 0, a network 1, a measurement of an oracle 2
     a run         once, or every round; then the agent
-      once        the stage: 0 is the source, 1 the innermost stage, …
+      once        the stage: 0 is the source, 1 the innermost stage, …; 2²⁰ is the agent's own start
       a round     0 is the start, t + 1 round t; this is the key of the agent's round, and below it are
                     itself         the first query
                     2²¹ + q        the query q = 1, 2, …
@@ -130,6 +130,11 @@ def of_array(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
 def of_stage(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
     """Return the key of a stage's own draws, from the key of the query, or of what is drawn once."""
     return jax.random.fold_in(key, _number("stages", depth, 0, ARRAYS))
+
+
+def of_start(key: Key[Array, ""]) -> Key[Array, ""]:
+    """Return the key of an agent's own start, from the key of what is drawn once."""
+    return jax.random.fold_in(key, ARRAYS)
 
 
 def of_step(key: Key[Array, ""], number: Any) -> Key[Array, ""]:

@@ -45,6 +45,8 @@ def _certify(spec: "Spec") -> "list[Certificate]":
 
     parts = spec.parts()
     rules = [candidate.fixed for candidate in parts.candidates if candidate.name == "biased-dmt"]
+    if parts.plan.apart:
+        raise InputError("the theory starts all agents from one point: leave apart out of [run].")
     if not rules:
         raise InputError("the theory is of biased-dmt, but the spec runs none: add it as an [[algorithm]].")
     world = parts.problem, parts.network, parts.oracle

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, resumable, say_each, status
+from gossamer.core import InputError
 
 
 @app.command()
@@ -37,6 +38,8 @@ def plan(
     read = Spec.read(spec)
 
     def make_plan(one: Spec) -> theory.Plan:
+        if one.run.apart:
+            raise InputError("the theory starts all agents from one point: leave apart out of [run].")
         parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
         warm = next((each.fixed.get("warm", 0) for each in parts.candidates if each.name == "biased-dmt"), 0)
         names = [each.name for each in parts.candidates]

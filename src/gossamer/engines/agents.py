@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from gossamer.attacks import SIGN, Attack
 from gossamer.basics.keys import draw_once, of_array, of_query
@@ -34,6 +34,8 @@ class World(NamedTuple):
     network: Network
     waves: Any = None
     """In an asynchronous run, the waves of each seed."""
+    apart: Float[Array, "2"] | None = None
+    """Where agents start apart: the lowest and the highest number that is added to a coordinate."""
 
 
 @dataclass

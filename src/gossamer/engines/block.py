@@ -85,6 +85,7 @@ class Block:
         metrics: Sequence[str] | None = None,
         layout: DeviceLayout = ONE_DEVICE,
         quick: bool = False,
+        apart: tuple[float, float] | None = None,
     ):
         """`quick` compiles with less effort, where that is possible; it changes the last bits of a run."""
         self.metrics, self.layout = select_metrics(metrics), layout
@@ -101,6 +102,8 @@ class Block:
                 work = work_of(rules[0], problem, network, oracles[0], dtype)
                 waves = make_waves(make_schedules(network, work, seeds, steps), problem.agents, steps)
                 self.world = self.world._replace(waves=jax.tree.map(jnp.asarray, waves))
+            if apart is not None:
+                self.world = self.world._replace(apart=layout.put(np.array(apart, dtype)))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: np.array([getattr(rule, name) for rule in rules]) for name in constant}
             stacked = (_stack(list(oracles)), numbers, _stack([parts(rule) for rule in rules]))

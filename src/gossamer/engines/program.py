@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from gossamer.basics.keys import Keys, of_round
+from gossamer.basics.keys import Keys, of_round, of_start
 from gossamer.core import InputError, State, bind, counts
 from gossamer.engines.agents import StackedAgents, World, as_column, each_agent
 from gossamer.engines.asynchronous import run_events
@@ -137,7 +137,7 @@ def _begin(
         def single_run(setting: SettingAt, key: Array) -> RunState:
             memory = begin_memory(world, setting.oracle, key, layout)
             agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory, layout=layout)
-            state = form.bind(setting.hyper).init(start_of(world), agents)
+            state = form.bind(setting.hyper).init(start_of(world, key[0]), agents)
             return RunState(state, agents.memory, jnp.int32(-1), asked=state.x if world.network.asynchronous else None)
 
         return layout.constrain(_map_runs(single_run, settings.at(0), keys))
@@ -364,9 +364,17 @@ def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
     return jax.vmap(of_round, in_axes=(0, None))(keys[1], number)
 
 
-def start_of(world: World) -> Float[Array, "agents d"]:
-    """Return the common start, for every agent."""
-    return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
+def start_of(world: World, keys: Array | None = None) -> Float[Array, "agents d"]:
+    """Return the start of every agent: the common one, or apart from it, by the key of what each agent draws once."""
+    start = jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
+    if world.apart is None or keys is None:
+        return start
+
+    def draw(key: Array) -> Array:
+        return jax.random.uniform(of_start(key), world.problem.start.shape, jnp.float32)
+
+    low, high = world.apart
+    return start + low + (high - low) * jax.vmap(draw)(keys).astype(start.dtype)
 
 
 def _map_runs(single_run: Any, settings: SettingAt, keys: Array, *run: Any) -> Any:

@@ -80,6 +80,8 @@ class RunPlan(NamedTuple):
     """The metrics that are measured, the loss among them; None for all, and for max_i F(x_i) at the end."""
     quick: bool = False
     """True if programs are compiled with less effort, which changes the last bits of a run."""
+    apart: tuple[float, float] | None = None
+    """Where agents start apart: the lowest and the highest number that is added to a coordinate of a start."""
 
     @property
     def last(self) -> int:
@@ -427,6 +429,7 @@ def compute(
                     metrics=plan.metrics,
                     layout=layout,
                     quick=plan.quick,
+                    apart=plan.apart,
                 )
                 if first:  # copies and ended runs of the block have a state, too
                     block.resume([[runs[k, seed].state for seed in chosen] for k in some])
@@ -470,6 +473,7 @@ def _cell_key(
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"clock": clock.mark} if (clock := network.clock) is not None else {}),
         **({"quick": True} if plan.quick else {}),
+        **({"apart": list(plan.apart)} if plan.apart else {}),
         **({"metrics": metrics} if metrics else {}),
     }
 

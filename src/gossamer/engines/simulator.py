@@ -67,6 +67,7 @@ def simulate(
     every: int | Sequence[int] | None = None,
     seeds: int | Sequence[int] = 1,
     start: Any = None,
+    apart: tuple[float, float] | None = None,
     dtype: str = "float32",
     until: Mapping[str, float] | None = None,
     callback: Callback | None = None,
@@ -92,6 +93,8 @@ def simulate(
             every `last`, and at 90, 92.5, 95, 97.5 and 100 % of the steps.
         seeds: how many (0, 1, …), or a list of them.
         start: the common start, if not the problem's own.
+        apart: a pair (low, high), by which agents start apart: to each coordinate of each agent's start a number is
+            added that is drawn uniformly between these two, anew for each seed and alike for all algorithms.
         dtype: "float32" or "float64".
         until: ends a run at the first measured round at which all these metrics are at their value or better, such as
             ``{"loss": 0.4}``; its last row has the status "reached".
@@ -115,7 +118,7 @@ def simulate(
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle, network = completed(oracle), network_for(problem, network)
     check(rules, problem, network, oracle)
-    plan, seeds = plan_run(steps, every, seeds, dtype, until)
+    plan, seeds = plan_run(steps, every, seeds, dtype, until, apart)
     watch = None if callback is None else _watch(callback, seeds)
     if len(seeds) > MOST_TOGETHER:
         raise InputError(f"{len(seeds):,} seeds in one block are too many: take at most {MOST_TOGETHER:,}.")
@@ -184,7 +187,9 @@ def apply_clock(given: Any, network: Network) -> tuple[Clock | None, Network]:
     return clock, dataclasses.replace(network, clock=clock)
 
 
-def plan_run(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
+def plan_run(
+    steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None, apart: Any = None
+) -> tuple[RunPlan, list[int]]:
     """Return the plan of a run and its seeds; raise InputError if one of them is wrong."""
     steps = whole("steps", steps)
     if not isinstance(every, (list, tuple)):
@@ -207,7 +212,12 @@ def plan_run(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) 
         chosen = [whole("a seed", seed, least=0) for seed in seeds]
         if not chosen or len(set(chosen)) < len(chosen):
             raise InputError(f"seeds must be at least one, all different, but are {brief(chosen)}.")
-    return RunPlan(steps, every, dtype, until=targets(until)), chosen
+    if apart is not None:
+        ends = numbers("apart", apart)
+        if ends.shape != (2,) or not ends[0] < ends[1]:
+            raise InputError(f"apart must be a pair (low, high) of numbers with low < high, but is {brief(apart)}.")
+        apart = (float(ends[0]), float(ends[1]))
+    return RunPlan(steps, every, dtype, until=targets(until), apart=apart), chosen
 
 
 def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, tuned: int = 0) -> None:
@@ -300,6 +310,8 @@ def result_of(
     }
     if clock is not None:
         manifest["clock"] = str(clock)
+    if plan.apart:
+        manifest["apart"] = list(plan.apart)
     if plan.until:
         manifest["until"] = {target.metric: target.value for target in plan.until}
     if oracle.privacy is not None:

@@ -189,7 +189,8 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
 def _follow(variant: str, one: Setup, number: int, count: int, queries: int, seed: int, report: Report) -> Finding:
     """Run a candidate on the first seed, and measure the oracle at `count` rounds of the run."""
     rule, plan, seeds = one.candidates[number].whole, one.plans[number], one.seeds[:1]
-    block = Block([rule], one.problem, one.network, [one.oracle], seeds=seeds, steps=plan.steps, dtype=plan.dtype)
+    length: Any = {"steps": plan.steps, "dtype": plan.dtype, "apart": plan.apart}
+    block = Block([rule], one.problem, one.network, [one.oracle], seeds=seeds, **length)
     label = f"{variant}: {rule.name}" if variant else rule.name
     asked, measured, now = [], [], 0
     for t in np.unique(np.linspace(0, plan.steps - 1, min(count, plan.steps)).round().astype(int)).tolist():

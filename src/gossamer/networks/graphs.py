@@ -14,6 +14,7 @@ from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.mixers import Directed, Mean, Mixer, Shifts, choose
 from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import (
+    LARGEST,
     WEIGHTS,
     adjacency,
     as_matrix,
@@ -249,7 +250,9 @@ def _permute(network: Network, order: list[int]) -> Mixer:
             return Directed(*(choose(_reorder(one.sparse(), order)) for one in (row, column)))
     matrix = network.sparse
     links = join_links(network.agents, *find_links(matrix))
-    for make in WEIGHTS.values():
+    for weights, make in WEIGHTS.items():
+        if weights == "fdla":  # a solver's result, which no order of sums gives again to the bit
+            continue
         # A diagonal is a sum in the order of the agents: computed again, it has the same bits in whichever order the
         # links were read.
         if (abs(make(links) - matrix) > 0).nnz == 0:
@@ -309,13 +312,41 @@ def _translations(
     wrapped = (tuple(s % side for s, side in zip(step, shape, strict=True)) for step in steps)
     offsets = (still, *dict.fromkeys(step for step in wrapped if step != still))
     share = np.full(len(offsets), 1 / len(offsets))  # all degrees are alike, so metropolis and max-degree agree
-    if weights.endswith("best-constant") and len(offsets) > 1:
+    if len(offsets) > 1 and weights == "fdla":
+        share = _fastest_translations(shape, offsets)
+    elif len(offsets) > 1 and weights.endswith("best-constant"):
         laplacian = len(offsets) * (1 - np.real(Shifts(shape, offsets, share).eigenvalues())[1:])
         share[:] = 2 / (laplacian.min() + laplacian.max())
         share[0] = 1 - share[1:].sum()
     if weights.startswith("lazy"):
         share = (share + np.eye(len(offsets))[0]) / 2
     return Network(name, math.prod(shape), Shifts(shape, offsets, share))
+
+
+def _fastest_translations(shape: tuple[int, ...], offsets: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    r"""Return the weight of each offset that minimises $\lVert W - J \rVert_2$.
+
+    The norm is convex, so its mean over all translations of a W is no worse: a step and its inverse have one weight for
+    all agents. The eigenvalues of W are then linear in the weights, and a linear program finds the best.
+    """
+    from scipy.optimize import linprog
+
+    agents = math.prod(shape)
+    if agents > LARGEST:
+        raise InputError(
+            f"fdla weights need all eigenvalues, and {agents:,} agents are more than {LARGEST:,}: take "
+            'weights="metropolis".'
+        )
+    steps = offsets[1:]
+    inverse = [tuple(-o % side for o, side in zip(step, shape, strict=True)) for step in steps]
+    pairs, number = np.unique([min(k, steps.index(back)) for k, back in enumerate(inverse)], return_inverse=True)
+    fall = np.zeros((agents - 1, len(pairs)))  # by how much a weight of 1 lowers each eigenvalue
+    for step, k in zip(steps, number, strict=True):
+        fall[:, k] += 1 - np.real(Shifts(shape, (step,), np.ones(1)).eigenvalues())[1:]
+    least, ones = np.full((agents - 1, 1), -1.0), np.ones(agents - 1)
+    program, right = np.block([[least, -fall], [least, fall]]), np.append(-ones, ones)
+    weights = linprog(np.eye(1 + len(pairs))[0], program, right, bounds=(None, None)).x[1:][number]
+    return np.append(1 - weights.sum(), weights)
 
 
 def draw_pairs(

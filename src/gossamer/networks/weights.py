@@ -7,6 +7,7 @@ where agents are many.
 
 # In this room networkx, scipy.sparse.csgraph and scipy.sparse.linalg are imported by the functions that use them. They
 # take 0.2 s, and a run on a network in closed form, such as a ring, calls none of these functions.
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.basics.arrays import check_sparse
-from gossamer.core import InputError, Range, brief, nearest
+from gossamer.core import InputError, MissingPackage, Range, brief, nearest
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -55,9 +56,7 @@ LARGEST = 3000
 def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $I - \frac{2}{\lambda_2 + \lambda_n} L$, with $L$ the graph's Laplacian: the best single weight of links.
 
-    Where an automorphism takes every link to every other, as on a ring, a star or a hypercube, no other symmetric
-    weights average faster in the worst case: these are the fastest ones (FDLA). An agent's own weight may be negative,
-    as that of a star's centre.
+    An agent's own weight may be negative, as that of a star's centre.
 
     Reference: L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", 2004,
     doi 10.1016/j.sysconle.2004.02.022.
@@ -69,11 +68,10 @@ def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
             f"best-constant weights need all eigenvalues of the Laplacian, and {n:,} agents are more than {LARGEST:,}: "
             'take weights="metropolis".'
         )
-    laplacian = np.diag(degrees.astype(float))
-    laplacian[rows, columns] = -1
-    eigenvalues = np.linalg.eigvalsh(laplacian)
-    alpha = 2 / (eigenvalues[min(1, n - 1)] + eigenvalues[-1]) if len(rows) else 0.0
-    return _complete(rows, columns, np.full(len(rows), alpha), n)
+    if not len(rows):
+        return _complete(rows, columns, np.zeros(0), n)
+    eigenvalues = np.linalg.eigvalsh(_laplacian(rows, columns, degrees))
+    return _complete(rows, columns, np.full(len(rows), 2 / (eigenvalues[1] + eigenvalues[-1])), n)
 
 
 def lazy_best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
@@ -82,12 +80,88 @@ def lazy_best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
 
 
+LARGEST_PROGRAM = 60
+"""The most agents of the semidefinite program for `fdla`: with 40 and 380 links it takes 3 s, with 80 agents 90 s."""
+
+
+def fdla(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
+    r"""Return the $W$ of least $\lVert W - J \rVert_2$: no symmetric weights on these links average faster (FDLA).
+
+    Weights may be negative or 0. The best constant weight is taken where it is proven to be the fastest, as wherever an
+    automorphism takes every link to every other (a ring, a star, a hypercube). Else a semidefinite program is solved,
+    with Clarabel, for up to 60 agents. A torus needs a linear program only: see `gossamer.networks.graphs`.
+
+    Reference: L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", 2004,
+    doi 10.1016/j.sysconle.2004.02.022.
+    """
+    matrix = best_constant(graph)
+    rows, columns, degrees = _links(graph)
+    if len(rows) == 0 or _is_constant_fastest(rows, columns, degrees):
+        return matrix
+    if len(degrees) > LARGEST_PROGRAM:
+        raise InputError(
+            f"fdla weights of this graph take a semidefinite program, and {len(degrees):,} agents are more than "
+            f'{LARGEST_PROGRAM}: take weights="best-constant".'
+        )
+    once = rows < columns
+    i, j = rows[once], columns[once]
+    weights = _fastest(i, j, len(degrees))
+    return _complete(np.append(i, j), np.append(j, i), np.append(weights, weights), len(degrees))
+
+
+def _is_constant_fastest(rows: np.ndarray, columns: np.ndarray, degrees: np.ndarray) -> bool:
+    """Return True if a dual certificate shows that no weights average faster than the best constant one.
+
+    With E the projector on the eigenvectors of λ₂ and E′ on those of λ_n, αE and βE′ are optimal multipliers of the
+    program of `_fastest` if (e_i − e_j)ᵀ(αE − βE′)(e_i − e_j) = 0 on every link: so if both terms are alike on all.
+    """
+    eigenvalues, vectors = np.linalg.eigh(_laplacian(rows, columns, degrees))
+    for extreme in (eigenvalues[1], eigenvalues[-1]):
+        basis = vectors[:, np.isclose(eigenvalues, extreme, rtol=1e-9)]
+        on_links = ((basis[rows] - basis[columns]) ** 2).sum(1)
+        if np.ptp(on_links) > 1e-9 * on_links.max():
+            return False
+    return True
+
+
+def _fastest(i: np.ndarray, j: np.ndarray, n: int) -> np.ndarray:
+    r"""Return the weights w of the links i–j of least s with $-sI \preceq W \preceq sI$ on vectors that sum to 0.
+
+    $W = I - \sum_k w_k a_k a_k^\top$ with $a_k = e_i - e_j$, in an orthonormal basis of these vectors.
+    """
+    try:
+        import clarabel
+    except ImportError:
+        raise MissingPackage.of(
+            'weights="fdla" of this graph', "clarabel", "or in a clone of Gossamer: pip install -e '.[proofs]'"
+        ) from None
+
+    basis = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
+    across = basis[i] - basis[j]
+    rows, columns = np.tril_indices(n - 1)  # Clarabel has the upper triangle column by column, scaled
+    scale = np.where(rows == columns, 1.0, math.sqrt(2))
+    parts = (across[:, rows] * across[:, columns]).T * scale[:, None]
+    one = (rows == columns).astype(float)
+    A = np.block([[-one[:, None], -parts], [-one[:, None], parts]])
+    solver: Any = clarabel  # which has no types
+    options = solver.DefaultSettings()
+    options.verbose, options.direct_solve_method = False, "faer"
+    options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = 1e-9
+    size, cones = len(i) + 1, [solver.PSDTriangleConeT(n - 1)] * 2
+    cost, free = np.eye(size)[0], sp.csc_matrix((size, size))
+    found = solver.DefaultSolver(free, cost, sp.csc_matrix(A), np.append(-one, one), cones, options).solve()
+    if str(found.status) not in ("Solved", "AlmostSolved"):
+        raise InputError(f'fdla weights were not found ({found.status}): take weights="best-constant".')
+    return np.array(found.x)[1:]
+
+
 WEIGHTS: dict[str, Callable[[Any], sp.csr_array]] = {
     "metropolis": metropolis,
     "max-degree": max_degree,
     "lazy": lazy,
     "best-constant": best_constant,
     "lazy-best-constant": lazy_best_constant,
+    "fdla": fdla,
 }
 """The weight schemes by name."""
 
@@ -265,6 +339,12 @@ def _links(graph: "nx.Graph | sp.csr_array") -> tuple[np.ndarray, np.ndarray, np
     links = check_sparse(graph, "graph") if sp.issparse(graph) else adjacency(graph)
     rows, columns = find_links(links)
     return rows, columns, np.bincount(rows, minlength=size(links))
+
+
+def _laplacian(rows: np.ndarray, columns: np.ndarray, degrees: np.ndarray) -> np.ndarray:
+    laplacian = np.diag(degrees.astype(float))
+    laplacian[rows, columns] = -1
+    return laplacian
 
 
 def _complete(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, n: int) -> sp.csr_array:
