@@ -22,6 +22,7 @@ from gossamer.theory.theorem import (
     sharp_floor,
     steps_limit,
 )
+from gossamer.theory.worst_cases import WorstCases, worst_cases
 
 __all__ = [
     "Affine",
@@ -35,6 +36,7 @@ __all__ = [
     "Moments",
     "Plan",
     "Prescription",
+    "WorstCases",
     "affine_of",
     "best_bound",
     "bound",
@@ -55,4 +57,5 @@ __all__ = [
     "step_limit",
     "steps_for",
     "steps_limit",
+    "worst_cases",
 ]

@@ -392,7 +392,10 @@ class SymbolicAgents:
         """Return C(a) of any compressor that loses as large a share of ‖a‖² at most."""
         left = by.contraction(DIMENSION)
         if left is None or left >= 1:
-            raise InputError(f"{by} bounds no error below ‖a‖², so nothing bounds what it makes of a message.")
+            raise InputError(
+                f"{by} bounds no error below ‖a‖², so nothing bounds what becomes of a message: take a compressor that "
+                "contracts, such as compressors.top_k(share=0.5)."
+            )
         if left == 0:
             return a
         q = self.case.space.leaf()

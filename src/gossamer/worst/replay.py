@@ -278,6 +278,14 @@ def two_agents(w: float) -> Network:
     )
 
 
+def four_agents(low: float, high: float) -> Network:
+    """Return the network of four equal agents whose W has the eigenvalues low, twice, high and 1."""
+    row = np.array([(1 + high) / 2 + low, (1 - high) / 2, (1 + high) / 2 - low, (1 - high) / 2]) / 2
+    return networks.from_matrix(
+        np.array([np.roll(row, k) for k in range(4)]), name=f"four agents with {low:g} and {high:g}"
+    )
+
+
 def replay(worst: "Worst") -> Replay:
     """Run the rule of a worst case in the simulator, in float64, on losses and with biases that attain it.
 
