@@ -33,6 +33,7 @@ RING, RULE = gs.networks.ring(4), gs.BiasedDMT(eta=0.1, lam=0.5)
         ({"metric": "gap"}, ["a minimum", "gossamer.convex"]),
         ({"distance": 1.0}, ["a minimum", "gossamer.convex"]),
         ({"excess": -1.0}, ["excess"]),
+        ({"functions": gs.convex(), "excess": 1.0}, ["infinitely far", "distance="]),
         ({"noise": 1.0}, ["without noise", "gossamer.certificate"]),
         ({"steps": 40, "seconds": 5.0}, ["beyond the budget of 5 s", "rounds", "gossamer.certificate"]),
         ({"network": gs.networks.path(9), "steps": 8, "seconds": 5.0}, ["agents are all alike, such as a ring"]),

@@ -26,6 +26,7 @@ def worst_case(
     smoothness: Annotated[float | None, typer.Option(help="L [default: the problem's]")] = None,
     excess: Annotated[float | None, typer.Option(help="Δ = F(x⁰) − inf F [default: the problem's]")] = None,
     start: Annotated[float | None, typer.Option(help="ζ₀², heterogeneity at x⁰ [default: the problem's]")] = None,
+    distance: Annotated[float | None, typer.Option(help="‖x⁰ − x*‖² at most, with --mu.")] = None,
     relative: Annotated[float | None, typer.Option(help="M_f [default: the oracle's]")] = None,
     absolute: Annotated[float | None, typer.Option(help="σ_f² [default: the oracle's]")] = None,
     seconds: Annotated[float, typer.Option(help="The budget for all methods together.", min=0)] = 120.0,
@@ -54,18 +55,21 @@ def worst_case(
     def find(one: Spec) -> theory.WorstCases:
         parts = one.parts()
         seeds = range(one.run.seeds) if isinstance(one.run.seeds, int) else one.run.seeds
-        options = {
-            "metric": metric,
-            "spectrum": spectrum,
-            "mu": mu,
-            "start": start,
-            "seconds": seconds,
-            "replay": replay,
-        }
         given = {name: value for name, value in constants.items() if value is not None}
-        world = parts.problem, parts.network, parts.oracle
         return theory.worst_cases(
-            parts.candidates, *world, steps=steps, seeds=[*seeds], progress=_print_progress, **options, **given
+            parts.candidates,
+            *(parts.problem, parts.network, parts.oracle),
+            steps=steps,
+            metric=metric,
+            spectrum=spectrum,
+            mu=mu,
+            start=start,
+            distance=distance,
+            seeds=[*seeds],
+            seconds=seconds,
+            replay=replay,
+            progress=_print_progress,
+            **given,
         )
 
     with resumable(), status("measuring the constants of the problem"):

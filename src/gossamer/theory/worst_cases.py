@@ -109,6 +109,7 @@ def worst_cases(
     spectrum: tuple[float, float] | None = None,
     mu: float | None = None,
     start: float | None = None,
+    distance: float | None = None,
     seeds: Sequence[int] = (0,),
     seconds: float = 120.0,
     replay: bool = True,
@@ -125,6 +126,7 @@ def worst_cases(
         spectrum: in place of the network, all with eigenvalues in (low, high).
         mu: the least curvature of convex losses; without it they need not be convex.
         start: ζ₀², if not that of the problem.
+        distance: a bound on ‖x⁰ − x*‖², which convex losses need.
         seeds: of the run: σ_f² is the largest over them where it depends on what an oracle draws once.
         seconds: the budget.
         replay: whether to run the worst losses in the simulator.
@@ -142,6 +144,7 @@ def worst_cases(
         "bias": (c.relative, c.absolute),
         "excess": c.excess,
         "start": c.heterogeneity_at_start if start is None else start,
+        "distance": distance,
     }
     where = {"network": network} if spectrum is None else {"spectrum": spectrum}
     rows, deadline = [], time.monotonic() + seconds

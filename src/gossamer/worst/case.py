@@ -232,7 +232,7 @@ class Case:
 
         Others would leave the program without an interior, which solvers need.
         """
-        points, self.answers = self._find_needed(goal)
+        points, self.answers, self.compressed = self._find_needed(goal)
         for p in points:
             for q in points:
                 if p is not q:
@@ -277,8 +277,8 @@ class Case:
             above = (self.average(p.x, p.x) - self.of_means(y, y)) * (L / 2) - self.average(p.g, p.x)
             self.at_most("bounded below", self.lowest - self.value(p) - above * each)
 
-    def _find_needed(self, goal: Form) -> tuple[list[Point], list[Answer]]:
-        """Return the points and answers that the goal and the conditions so far can depend on."""
+    def _find_needed(self, goal: Form) -> tuple[list[Point], list[Answer], list[tuple[Vectors, Vectors, float]]]:
+        """Return the points, answers and messages that the goal and the conditions so far can depend on."""
         forms = [goal, *(c.form for c in self.conditions)]
         columns = {int(i) for f in forms for _, u, v, _ in f.terms for i in np.flatnonzero((u != 0) | (v != 0))}
         values = {i for f in forms for i in f.values}
@@ -306,7 +306,8 @@ class Case:
                     columns |= own(a)
             points, answers = points + more, answers + heard
             if not more and not heard and len(columns) == before:
-                return [p for p in self.points if p in points], answers
+                messages = [one for one in self.compressed if own(one[1]) & columns]
+                return [p for p in self.points if p in points], answers, messages
 
     def dual(self, goal: Form) -> tuple[Program, dict[int, float]]:
         """Return the program of multipliers that bound the goal, and their cost; those of the conditions come first.

@@ -273,6 +273,11 @@ def worst_case(
     else:
         if "excess" not in bounds and "distance" not in bounds:
             bounds["distance"] = 1.0
+        if "distance" not in bounds and functions.mu == 0:
+            raise InputError(
+                "without a bound on ‖x⁰ − x*‖² the minimum of convex losses may lie infinitely far away, and nothing "
+                "can be proved: give distance=…, or take functions = gossamer.convex(L, mu) with mu above 0."
+            )
         if not {"start", "heterogeneity", "optimum"} & set(bounds) and math.isinf(functions.G):
             bounds["optimum"] = 1.0
     made = choose_space(rule, network, spectrum, exact)
