@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from findings import SIGNS, table
+from findings import SIGNS
+from tables import table
 
 from gossamer.cli.reproduce import READINGS, tell
 from gossamer.papers import Paper, installed
@@ -22,15 +23,12 @@ FOUND = HERE / "assets" / "papers"
 
 HEAD = """# Papers as tests
 
-Each paper here is a folder of specs and claims that anyone can run again: `gossamer reproduce beer`. Every claim has
-two readings: *as published*, with the numbers that the authors printed or that their public code has, and *tuned
-alike*, with every method tuned by the same budget, anew in each replicate. Identities need no runs, and are computed
-exactly. Margins were set before the first run; targets and budgets that decided nothing were changed after it, as the
-remarks say. What of the authors' setting was not followed stands below each table. Where data or model are others, a
-claim is judged "in the spirit of" the paper's, and is never called reproduced.
-
-[Ship your paper's claims](howto/ship-claims.md) says how to add a paper. `make papers` runs them all, and writes this
-page.
+Each paper here is a folder of specs and claims that anyone can run again: `gossamer reproduce beer`. A claim has up
+to two [readings](howto/ship-claims.md#two-readings), *as published* and *tuned alike*. Identities need no runs, and
+are computed exactly. Margins were set before the first run; targets and budgets that decided nothing were changed
+after it, as the remarks in bold say. Below each table stands what of the authors' setting was not followed. Claims
+with a † are on other data or another model, judged in the spirit of the paper's, and never called reproduced. Each
+`paper.toml` has its sources. `make papers` runs them all, and writes this page.
 
 """
 
@@ -88,7 +86,7 @@ def section(paper: Paper, verdicts: list[dict[str, Any]]) -> str:
     rows = []
     for claim, by_reading in claims.items():
         first = next(iter(by_reading.values()))
-        spirit = " *(in the spirit of)*" if first["setting"] != "theirs" else ""
+        spirit = " †" if first["setting"] != "theirs" else ""
         cells = [f"{SIGNS[row['verdict']]} {tell(row)}" if (row := by_reading.get(one)) else "–" for one in readings]
         rows.append((claim + spirit, *cells))
     text = f"\n## {paper.name}\n\n{paper.citation}. {paper.about.about}\n\n" + table(["claim", *readings], rows) + "\n"
@@ -96,10 +94,11 @@ def section(paper: Paper, verdicts: list[dict[str, Any]]) -> str:
         if row["evidence"] is None and row["verdict"] != "not run":
             text += f"- *{row['reading']}*, {row['short']}: {row['measured']}.\n"
     for name, one in paper.experiments.items():
-        followed = "the authors' setting" if one.setting == "theirs" else f"{one.setting} the authors' setting"
-        differs = f", but for: {'; '.join(one.differs)}" * bool(one.differs)
-        text += f"- `{name}` ({one.where}): {followed}{differs}." + f" **{one.remark}**" * bool(one.remark) + "\n"
-    return text + f"- Read in: {'; '.join(paper.about.sources)}.\n"
+        differs = "; ".join(one.differs) or "nothing"
+        text += (
+            f"- `{name}` ({one.where}). Other than theirs: {differs}." + f" **{one.remark}**" * bool(one.remark) + "\n"
+        )
+    return text
 
 
 if __name__ == "__main__":

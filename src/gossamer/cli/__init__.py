@@ -25,6 +25,7 @@ COMMANDS = (
     "plan",
     "certify",
     "worst-case",
+    "prove",
     "reproduce",
     "report",
     "plot",

@@ -159,8 +159,8 @@ class Case:
         self.conditions: list[Condition] = []
         self.count = 0
         """How many function values there are."""
-        # unknown gradients are counted in units of about √L, and points in those of 1/√L: solvers need numbers near 1
-        self.unit = 2.0 ** round(math.log2(functions.L) / 2) if math.isfinite(functions.L) else 1.0
+        self.unit = 1.0
+        """The unit of unknown gradients, and the inverse of that of unknown points."""
         self._lowest: int | None = None
 
     def each(self, a: Vectors, b: Vectors) -> list[Form]:
@@ -328,7 +328,7 @@ class Case:
         for i, row in rows.items():
             program.equate(row, goal.values.get(i, 0))
         _scatter(blocks, -1, goal.terms, -1.0)
-        _add_interval(space, program, blocks)
+        add_interval(space, program, blocks)
         return program, cost
 
 
@@ -338,7 +338,7 @@ def _scatter(blocks: list[Any], variable: int, terms: list[Term], weight: float)
         blocks[term.block].add(variable, [term], weight)
 
 
-def _add_interval(space: Space, program: Program, blocks: list[Any]) -> None:
+def add_interval(space: Space, program: Program, blocks: list[Any]) -> None:
     """Add what a W with a spectrum in [low, high] keeps: ⟨x, Wz⟩ = ⟨Wx, z⟩, and (high − W)(W − low) ⪰ 0 on the span."""
     used = blocks[1].used() if space.mixed else []
     mixed = [(pad(x, space.columns), np.eye(1, space.columns, k)[0]) for x, k in space.mixed if k in used]

@@ -335,6 +335,8 @@ def _solve(
 ) -> Worst:
     each, named = space.values_each, isinstance(metric, str)
     case = Case(space, functions, bias)
+    if math.isfinite(functions.L):  # solvers need numbers near 1
+        case.unit = 2.0 ** round(math.log2(functions.L) / 2)
     optimum = case.add_optimum() if functions.is_convex else None
     states = run(rule, case, steps)
     x0 = case.look(space.zero())
@@ -346,7 +348,6 @@ def _solve(
     case.close(goal)
     if optimum is None and "excess" in bounds:
         case.bound_below()
-    # solvers need numbers near 1: those of a gradient's square are near L, those of a distance's near 1/L
     gradients = case.unit**2
     unit = {"gap": 1.0, "average_gap": 1.0, "distance": 1 / gradients}.get(metric, gradients) if named else 1.0
     goal = goal * (1 / unit)
@@ -466,7 +467,7 @@ def measure(program: Program) -> Size:
 
 def _check_budget(size: Size, most: float, seconds: float, rule: Any, space: Space, steps: int) -> None:
     """Raise InputError if a program would take more than `most` seconds, or more than this machine's memory."""
-    if size.seconds > most or size.memory > 0.7 * _memory():
+    if size.seconds > most or size.memory > 0.7 * machine_memory():
         raise InputError(
             f"the worst case of {rule.name} after {steps} rounds has {size}, beyond the budget of {seconds:g} s or "
             f"this machine's memory: take {_fewer(size, seconds, steps)} rounds"
@@ -478,11 +479,11 @@ def _check_budget(size: Size, most: float, seconds: float, rule: Any, space: Spa
 def _fewer(size: Size, seconds: float, steps: int) -> int:
     """Return about how many rounds would fit: the time grows with their sixth power."""
     by_time = (seconds / size.seconds) ** (1 / 6)
-    by_memory = (0.7 * _memory() / size.memory) ** (1 / 4)
+    by_memory = (0.7 * machine_memory() / size.memory) ** (1 / 4)
     return max(1, math.floor(steps * min(by_time, by_memory)))
 
 
-def _memory() -> float:
+def machine_memory() -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
