@@ -83,8 +83,10 @@ class Size:
         triangles = [n * (n + 1) / 2 for n in orders]
         # an interior point method factorises one dense matrix a cone and one of the multipliers, some 15 times
         work = sum(t**3 for t in triangles) / 3 + multipliers**3 / 3 + multipliers**2 * sum(triangles) / 8
-        memory = 3 * 8 * (sum(t**2 for t in triangles) + multipliers**2)
-        return Size(tuple(orders), multipliers, 0.05 + 4e-8 * work, memory)
+        solving = 7e-9 * work + 2.5e-6 * work ** (2 / 3)  # large matrices are multiplied faster than small ones
+        building = 5e-4 * multipliers * len(triangles) + 2e-8 * multipliers * sum(triangles)
+        memory = 1e7 + 100 * (sum(t**2 for t in triangles) + multipliers**2)
+        return Size(tuple(orders), multipliers, 0.05 + building + solving, memory)
 
     def __str__(self) -> str:
         several = f"{len(self.blocks)} matrices of up to {max(self.blocks, default=0)} rows"
