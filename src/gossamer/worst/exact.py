@@ -63,8 +63,6 @@ TOLERANCE = 1e-10
 BUDGET = 600.0
 """The seconds that a worst case may take, unless the caller says otherwise."""
 
-UNKNOWN = np.nan
-
 
 @dataclass(frozen=True)
 class Size:
@@ -137,7 +135,7 @@ class Worst:
     def replayed(self) -> "Replay | None":
         """The worst functions in the simulator; None for a metric of one's own, and for a bound that is relaxed.
 
-        Of a spectrum's interval, those of four agents whose W has its two ends.
+        Of a spectrum's interval, those of four agents whose W has its two ends; None where its weights are negative.
         """
         from gossamer.worst.replay import four_agents, replay
 
@@ -145,6 +143,8 @@ class Worst:
             return None
         if not isinstance(self.case.space, Interval):
             return replay(self)
+        if self.case.space.low + (1 + self.case.space.high) / 2 < 0:
+            return None
         network = four_agents(self.case.space.low, self.case.space.high)
         bounds = {name: bound for name, bound in self.bounds.items() if name not in ("bias", "gradients")}
         given = self.rule, Eigenvalues([self.case.space.low, self.case.space.high]), self.functions, self.bias
@@ -156,9 +156,9 @@ class Worst:
 
     @property
     def lower(self) -> float:
-        """The metric that was measured when the worst functions were replayed in the simulator."""
+        """The metric that was measured in the simulator; not a number where nothing could be replayed."""
         found = self.replayed
-        return UNKNOWN if found is None else found.value
+        return math.nan if found is None else found.value
 
     def asdict(self) -> dict[str, Any]:
         """Return what is known, for JSON; this replays."""
