@@ -160,9 +160,9 @@ class Worst:
         found = self.replayed
         return math.nan if found is None else found.value
 
-    def asdict(self) -> dict[str, Any]:
-        """Return what is known, for JSON; this replays."""
-        found = self.replayed
+    def asdict(self, replay: bool = True) -> dict[str, Any]:
+        """Return what is known, for JSON."""
+        found = self.replayed if replay else None
         return {
             "method": self.rule.name,
             "setting": setting(self.rule),
