@@ -30,9 +30,9 @@ class WorstRow:
     reason: str
     seconds: float
 
-    def asdict(self) -> dict[str, Any]:
+    def asdict(self, replay: bool) -> dict[str, Any]:
         about = {"method": self.method, "reason": self.reason or None, "took": self.seconds}
-        return about if self.found is None else self.found.asdict() | about
+        return about if self.found is None else self.found.asdict(replay) | about
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,8 @@ class WorstCases:
     def asdict(self) -> dict[str, Any]:
         """Return what was found, for JSON."""
         about = {"network": self.network, "steps": self.steps, "metric": self.metric}
-        return json_ready(
-            about | {"constants": self.constants.asdict(), "methods": [row.asdict() for row in self.rows]}
-        )
+        rows = [row.asdict(self.replayed) for row in self.rows]
+        return json_ready(about | {"constants": self.constants.asdict(), "methods": rows})
 
     def __str__(self) -> str:
         c, known = self.constants, [(row, row.found) for row in self.rows if row.found is not None]
