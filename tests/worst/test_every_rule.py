@@ -19,7 +19,8 @@ HALF = gs.compressors.top_k(share=0.5)
 NETWORKS = {"ring": gs.networks.ring(4, weights="lazy"), "tree": gs.networks.path(3, weights="lazy")}
 
 REFUSED = {
-    **dict.fromkeys(("d-adamw", "d-amsgrad", "gt-adam"), "product, a power"),
+    **dict.fromkeys(("d-adamw", "gt-adam"), "product, a power"),
+    "d-amsgrad": "adds a number",
     "gt-nsgdm": "divides by a norm",
     "robust-dsgd": "an aggregator is not",
     ("relay-sgd", "ring"): "tree",

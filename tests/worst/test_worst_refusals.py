@@ -112,7 +112,7 @@ def spec(tmp_path):
 
 
 def test_the_command_prints_a_row_a_method(spec):
-    ended = gossamer("worst-case", spec, "--steps", 2, "--no-replay")
+    ended = gossamer("worst-case", spec, "--steps", 4, "--no-replay")
     assert ended.returncode == 0
     assert "biased-dmt (eta=0.1, lam=0.5)" in ended.stdout
     assert "Δ + " in ended.stdout

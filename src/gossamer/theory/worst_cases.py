@@ -15,6 +15,7 @@ from gossamer.problems import Problem
 from gossamer.specs.setup import Candidate
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.worst import METRICS, Worst, convex, smooth, worst_case
+from gossamer.worst.case import check_bias
 from gossamer.worst.program import load_solver
 
 STEPS = 8
@@ -90,7 +91,8 @@ class WorstCases:
             ]
             if self.replayed:
                 lines.append("Replayed: measured by the simulator on the worst losses; the truth lies between.")
-        lines += [f"- {row.method}: {row.reason}" for row in self.rows if row.found is None]
+        missing = [f"- {row.method}: {row.reason}" for row in self.rows if row.found is None]
+        lines += ["", *missing] if missing else []
         estimated = [name for name, source in c.sources.items() if source == "estimate"]
         if estimated:
             lines.append(f"Estimated, so that all this holds as far as these do: {', '.join(estimated)}.")
@@ -140,7 +142,7 @@ def worst_cases(
         "steps": steps,
         "metric": metric,
         "functions": smooth(c.smoothness) if mu is None else convex(c.smoothness, mu),
-        "bias": (c.relative, c.absolute),
+        "bias": check_bias((c.relative, c.absolute)),
         "excess": c.excess,
         "start": c.heterogeneity_at_start if start is None else start,
         "distance": distance,
