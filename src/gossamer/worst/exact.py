@@ -124,7 +124,10 @@ class Worst:
     @property
     def holds_for(self) -> str:
         """The networks that this is true of, and in which sense."""
-        return self.case.space.holds
+        holds, is_given = self.case.space.holds, isinstance(self.case.space, Given)
+        if is_given and not self.functions.is_convex and "excess" in self.bounds:
+            holds += ", and an upper bound where losses do not attain the condition on inf F"
+        return holds
 
     @property
     def exact(self) -> bool:
