@@ -8,7 +8,8 @@ import pytest
 
 import gossamer as gs
 from gossamer.core import State, rule
-from gossamer.worst import NotProven, worst_case
+from gossamer.worst import Bias, NotProven, worst_case
+from gossamer.worst.case import check_bias
 from gossamer.worst.spaces import Eigenvalues, Given
 from tests.table import table
 
@@ -105,7 +106,7 @@ def test_worst_cases_grow_with_their_class():
 def test_eigenvalues_lose_nothing_where_agents_are_alike(network, bias):
     from gossamer.worst import exact
 
-    rule, given = gs.GNSD(eta=0.3), (gs.smooth(), gs.worst.case.check_bias(bias), 3, "mean_gradient")
+    rule, given = gs.GNSD(eta=0.3), (gs.smooth(), check_bias(bias), 3, "mean_gradient")
     bounds = {"excess": 1.0, "start": 1.0}
     whole = exact._solve(rule, Given(network), *given, bounds, network, 60)
     blocks = worst_case(rule, network, steps=3, bias=bias)
@@ -120,7 +121,7 @@ def test_directed_networks_of_equal_agents_have_hermitian_blocks():
     blocks = worst_case(rule, network, steps=3)
     assert blocks.case.space.dtype is complex
     bounds = {"excess": 1.0, "start": 1.0}
-    whole = exact._solve(rule, Given(network), gs.smooth(), gs.worst.Bias(), 3, "mean_gradient", bounds, network, 60)
+    whole = exact._solve(rule, Given(network), gs.smooth(), Bias(), 3, "mean_gradient", bounds, network, 60)
     assert blocks.upper == pytest.approx(whole.upper, abs=1e-6)
     assert blocks.upper - 1e-6 < blocks.lower <= blocks.upper
 

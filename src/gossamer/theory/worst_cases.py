@@ -137,7 +137,7 @@ def worst_cases(
     load_solver()
     if metric not in METRICS:
         raise InputError(f"metric must be one of {', '.join(METRICS)}, but is {metric}.")
-    c = constants_of(problem, network, completed(oracle or exact()), seeds=seeds, **given)
+    c = constants_of(problem, network, completed(oracle or exact()), seeds=seeds, warm=0, **given)
     question = {
         "steps": steps,
         "metric": metric,

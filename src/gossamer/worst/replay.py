@@ -34,7 +34,7 @@ from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.oracles.oracle import Site, Stage
 from gossamer.problems import Problem
-from gossamer.worst.spaces import Given, Vectors
+from gossamer.worst.spaces import Eigenvalues, Given, Vectors
 
 if TYPE_CHECKING:
     from gossamer.worst.exact import Worst
@@ -243,7 +243,8 @@ class Embedding:
         if isinstance(space, Given):
             self.network = space.network
             return
-        self.network = worst.network or two_agents(space.values[1, 0])
+        assert isinstance(space, Eigenvalues)
+        self.network = worst.network or two_agents(float(space.values[1, 0].real))
         n = self.network.agents
         W = self.network.matrix().toarray() if n > 1 else np.ones((1, 1))  # pyright: ignore[reportAttributeAccessIssue]
         for value in space.values[:, 0]:  # each eigenspace by its projector, which all agents see alike
@@ -326,7 +327,7 @@ def build(worst: "Worst", embed: Embedding, scale: float) -> tuple[Interpolating
         oracle = oracle | Adversary(e, np.float64(case.bias.relative), np.float64(case.bias.absolute))
     if case.compressed:
         key = next(key for key, part in parts(rule).items() if isinstance(part, Compressor))
-        given, made = (stack([one[k] for one in case.compressed]).reshape(-1, X.shape[2]) for k in (0, 1))
+        given, made = (stack([*each]).reshape(-1, X.shape[2]) for each in list(zip(*case.compressed, strict=True))[:2])
         rule = dataclasses.replace(rule, **{key: WorstCompressor(given, made, case.compressed[0][2])})
     return problem, oracle, rule
 

@@ -86,7 +86,7 @@ class Vectors:
     def __mul__(self, number: Any) -> Any:
         if isinstance(number, numbers.Number) or (isinstance(number, np.ndarray) and self.space.has_numbers(number)):
             c = self.c * number  # two units, as the number may be a quotient
-            return Vectors(self.space, c, self.r * np.abs(number) + 2 * UNIT * np.abs(c))
+            return Vectors(self.space, c, self.r * abs(number) + 2 * UNIT * np.abs(c))
         return self._refuse()
 
     def __truediv__(self, number: Any) -> "Vectors":
