@@ -68,7 +68,8 @@ class Vectors:
     __array_ufunc__ = None  # NumPy's scalars and arrays leave the arithmetic to this class
 
     def __init__(self, space: "Space", c: np.ndarray, r: np.ndarray | None = None):
-        self.space, self.c, self.r = space, c, np.zeros(c.shape) if r is None else r
+        self.space, self.c = space, c
+        self.r: np.ndarray = np.zeros(c.shape) if r is None else r
 
     @property
     def wide(self) -> np.ndarray:
@@ -85,8 +86,9 @@ class Vectors:
 
     def __mul__(self, number: Any) -> Any:
         if isinstance(number, numbers.Number) or (isinstance(number, np.ndarray) and self.space.has_numbers(number)):
-            c = self.c * number  # two units, as the number may be a quotient
-            return Vectors(self.space, c, self.r * abs(number) + 2 * UNIT * np.abs(c))
+            factor = np.asarray(number)
+            c = self.c * factor  # two units, as the number may be a quotient
+            return Vectors(self.space, c, self.r * np.abs(factor) + 2 * UNIT * np.abs(c))
         return self._refuse()
 
     def __truediv__(self, number: Any) -> "Vectors":
