@@ -50,7 +50,7 @@ from gossamer.worst.case import (
 )
 from gossamer.worst.exact import BUDGET, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
-from gossamer.worst.program import FUZZ, Block, NotProven, OutOfTime, Program, load_solver
+from gossamer.worst.program import Block, NotProven, OutOfTime, Program, load_solver
 from gossamer.worst.spaces import SAME, Eigenvalues, Interval, Space, Term, Vectors, pad, spectrum_of
 
 CONSTANTS = ("excess", "start", "bias0", "noise0", "heterogeneity", "bias", "noise")
@@ -132,7 +132,7 @@ class _AnyCase(Case):
         """Return the mean of vectors over noise."""
         c = a.wide.copy()
         c[:, self.noise_columns()] = 0
-        return Vectors(self.space, c)
+        return Vectors(self.space, c, pad(a.r, c.shape[1]))
 
     def is_noisy(self, a: Vectors) -> bool:
         """Return True if noise took part in the vectors."""
@@ -214,7 +214,6 @@ class LyapunovProgram:
             {(i, j): self.program.variable(free=True) for i in range(len(pick)) for j in range(i + 1)}
             for pick in self.picks
         ]
-        self.noise: dict[str, list[_NoiseTerms]] = {}
 
         # a round from any state
         self._close(case)
@@ -224,7 +223,6 @@ class LyapunovProgram:
         if here is there:
             interest = {}
         self.groups = [self._group(case, interest, [(then, 1), (now, -1)], case.of_means(here.g, here.g))]
-        self.noise["noise"] = self._noise_of(case, then, space.mean(after.x))
 
         # Φ ≥ 0 for any state
         self._close(low)
@@ -244,8 +242,15 @@ class LyapunovProgram:
         start.at_most("start", start.spread(x0.g), 1)
         lowest = next(iter(start.lowest.values))
         self.groups.append(self._group(start, {x0.f[0]: 1.0, lowest: -1.0}, [(basis, 1)]))
-        self.noise["noise0"] = self._noise_of(start, basis, None)
 
+        spaces = (space, low.space, start.space)
+        self.program.rounding = max(one.rounding for one in spaces)
+        largest = max((e for sizes in self.sizes for e in sizes), default=0)
+        self.program.blur = max(one.blur for one in spaces) * 2.0 ** max(largest, 0)
+        self.noise: dict[str, list[_NoiseTerms]] = {
+            "noise": self._noise_of(case, then, space.mean(after.x)),
+            "noise0": self._noise_of(start, basis, None),
+        }
         self.rows = rows or [[[0] * one.size for one in group.blocks] for group in self.groups]
         for group, exponents in zip(self.groups, self.rows, strict=True):
             for block, of_row in zip(group.blocks, exponents, strict=True):
@@ -314,10 +319,8 @@ class LyapunovProgram:
         for basis, sign in parts:
             for k, Q in enumerate(self.Q):
                 # the mean over noise: its products with all else vanish, and its square is `_noise_of`
-                vectors = [
-                    case.without_noise(basis[i]).c[k] * 2.0**e
-                    for i, e in zip(self.picks[k], self.sizes[k], strict=True)
-                ]
+                rows = [space.rows_of(case.without_noise(basis[i]))[k] for i in self.picks[k]]
+                vectors = [row * 2.0**e for row, e in zip(rows, self.sizes[k], strict=True)]
                 for (i, j), q in Q.items():
                     group.blocks[k].add(q, [Term(k, vectors[i], vectors[j], 1.0 if i == j else 2.0)], -sign)
         add_interval(space, program, group.blocks)
@@ -331,12 +334,20 @@ class LyapunovProgram:
             for column in case.noise_columns():
                 vectors = [basis[i].wide[k] * 2.0**e for i, e in zip(self.picks[k], self.sizes[k], strict=True)]
                 for (i, j), q in Q.items():
-                    terms.append((q, *_product(vectors[i], vectors[j], column, shares[k] * (1 if i == j else 2))))
+                    weight = shares[k] * (1 if i == j else 2)
+                    terms.append((q, *self._multiply(vectors[i], vectors[j], column, weight)))
                 if k == 0 and moved is not None:
                     weight = shares[0] * self.problem.functions.L / 2 / self.unit
-                    terms.append((self.a, *_product(moved.wide[0], moved.wide[0], column, weight)))
+                    terms.append((self.a, *self._multiply(moved.wide[0], moved.wide[0], column, weight)))
             found.append(terms)
         return found
+
+    def _multiply(self, u: np.ndarray, v: np.ndarray, column: int, weight: float) -> tuple[float, float]:
+        """Return weight · Re(ū v) of a column, and a bound on its error."""
+        rounding, blur = self.program.rounding, self.program.blur
+        value = weight * float((u[column].conjugate() * v[column]).real)
+        size = [abs(one[column]) + np.abs(one).max() + blur / rounding for one in (u, v)]
+        return value, 4 * rounding * abs(weight) * float(size[0] * size[1])
 
     @property
     def size(self) -> Size:
@@ -392,13 +403,6 @@ class LyapunovProgram:
 
 _NoiseTerms = list[tuple[int, float, float]]
 """Variables, the factor of each, and a bound on the factor's error."""
-
-
-def _product(u: np.ndarray, v: np.ndarray, column: int, weight: float) -> tuple[float, float]:
-    """Return weight · Re(ū v) of a column, and a bound on its error where each coordinate has that of `FUZZ`."""
-    a, b = u[column], v[column]
-    largest = (abs(a) + np.abs(u).max()) * (abs(b) + np.abs(v).max())
-    return weight * float((a.conjugate() * b).real), 4 * FUZZ * abs(weight) * float(largest)
 
 
 def _exponent(of_square: float) -> int:
@@ -543,17 +547,18 @@ class LyapunovBound:
         space, found = self.problem.space(), spectrum_of(network)
         if found is None:
             return False
-        values, shares = found.values, found.shares
+        values, own = found.values, found.error / 2
         if isinstance(space, Interval):
-            inside = (np.real(values) >= space.low - SAME) & (np.real(values) <= space.high + SAME)
+            inside = (np.real(values) - own >= space.low) & (np.real(values) + own <= space.high)
             return bool((inside & (np.abs(np.imag(values)) < SAME)).all())
         assert isinstance(space, Eigenvalues)
         known = space.values[1:, 0]
         if not self.problem.noisy:
-            return bool((np.abs(values[:, None] - known).min(1, initial=math.inf) < SAME).all())
-        if space.shares is None or len(shares) != len(space.shares):
+            return bool((np.abs(values[:, None] - known).min(1, initial=math.inf) + own <= space.error).all())
+        if space.shares is None or len(found.shares) != len(space.shares):
             return False
-        return bool((np.abs(values - known) < SAME).all() and np.allclose(shares, space.shares, atol=1e-12))
+        near = (np.abs(values - known) + own <= space.error).all()
+        return bool(near and np.allclose(found.shares, space.shares, rtol=0, atol=1e-12))
 
     @property
     def phi(self) -> str:
@@ -608,6 +613,7 @@ class LyapunovBound:
             assert isinstance(space, Eigenvalues)
             pairs = [[float(w.real), float(w.imag)] for w in space.values[1:, 0]]
             spectrum = {"eigenvalues": pairs, "shares": None if space.shares is None else space.shares.tolist()}
+            spectrum["error"] = space.error
         return {
             "method": rule.name,
             "rule": repr(rule),
@@ -653,7 +659,7 @@ class LyapunovBound:
                     raise NotProven(f"eigenvalues of a doubly stochastic W cannot lie in [{low:g}, {high:g}].")
                 make = _interval(low, high)
             else:
-                make = _spectrum([complex(*pair) for pair in raw["eigenvalues"]], raw["shares"])
+                make = _spectrum([complex(*pair) for pair in raw["eigenvalues"]], raw["shares"], raw["error"])
             if raw["noisy"] and raw.get("shares") is None:
                 raise NotProven("noise is averaged over a number of agents, which the file does not have.")
             check_bias((bias["relative"], bias["absolute"]))
@@ -984,13 +990,14 @@ def _weigh(given: dict[str, float], steps: float) -> dict[str, float]:
     return {label: given[of[label]] / (steps if label in OVER_T else 1.0) for label in CONSTANTS}
 
 
-def _spectrum(values: Sequence[complex], shares: Sequence[float] | None) -> Callable[[], Space]:
+def _spectrum(values: Sequence[complex], shares: Sequence[float] | None, error: float) -> Callable[[], Space]:
     """Return a function that makes the space of these eigenvalues, read from a file."""
     if any(abs(w) > 1 + SAME for w in values) or (
         shares is not None and (len(shares) != len(values) + 1 or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9)
     ):
         raise NotProven("no doubly stochastic W has these eigenvalues, with these shares of them.")
-    return lambda: Eigenvalues(values, shares, exact=False)
+    error = _AT_LEAST_0.check("error", error)
+    return lambda: Eigenvalues(values, shares, exact=False, error=error)
 
 
 def _read_functions(raw: dict[str, Any]) -> Functions:
