@@ -59,6 +59,9 @@ def test_every_paper_is_complete_and_its_claims_are_about_what_its_specs_run(nam
         assert claim.why.endswith(".")
         assert not claim.claim.endswith(".")
     assert one.about.sources
+    for experiment, about in one.experiments.items():
+        # of others' papers, what has no numbers of the authors says why
+        assert bool(about.published) != ("as published" in one.readings_of(experiment)) or name == "biased-dmt"
     for quick in (False, True):
         for run in one.runs(quick=quick):
             assert run.spec.variants()
