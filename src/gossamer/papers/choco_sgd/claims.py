@@ -20,7 +20,7 @@ def against_exact(split: str, compressed: str, pays: str, factor: float) -> Rati
 
 @dataclass(frozen=True)
 class Straight:
-    """Ask if the disagreement falls as fast from the middle to the last of three marks as from the first, in logarithms."""
+    """Ask if the disagreement falls from the second mark to the third in as many rounds as from the first to that."""
 
     method: str
     marks: tuple[float, float, float] = (1e-1, 1e-4, 1e-7)
