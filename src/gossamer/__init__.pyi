@@ -68,12 +68,11 @@ from .core import (
 )
 from .engines import simulate
 from .engines.devices import devices
-from .experiments.recommend import recommend
+from .experiments.recommend import Recommendation, recommend
 from .experiments.running import study
 from .experiments.tuning import tune
 from .metrics import metric
 from .results.comparison import Comparison, compare
-from .results.recommendation import Recommendation
 from .results.result import Result
 from .results.study import Study, concat
 from .worst.case import convex, lipschitz, smooth

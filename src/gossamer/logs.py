@@ -131,15 +131,13 @@ class TensorBoardLog(Tracker):
     all_ranks = True
 
     def __init__(self, folder: str | Path):
-        try:
-            # their classes are made when they are imported, so that a checker of types knows none
-            from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
-            from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError as missing:
-            raise MissingPackage.of("TensorBoardLog", "tensorboard", OTHERWISE) from missing
+        event, summary, writer = (
+            MissingPackage.import_for("TensorBoardLog", f"tensorboard.{name}", OTHERWISE)
+            for name in ("compat.proto.event_pb2", "compat.proto.summary_pb2", "summary.writer.event_file_writer")
+        )
         super().__init__()
-        self._folder, self._event, self._summary, self._open = Path(folder), Event, Summary, EventFileWriter
+        self._folder, self._event, self._summary = Path(folder), event.Event, summary.Summary
+        self._open = writer.EventFileWriter
 
     def _begin(self, run: Row) -> None:
         parts = [run["variant"]] if run.get("variant") else []
@@ -172,13 +170,10 @@ class MLflowLog(Tracker):
     """Seconds between two batches."""
 
     def __init__(self, uri: str | None = None, experiment: str = "gossamer"):
-        try:
-            import mlflow  # pyright: ignore[reportMissingImports]
-            from mlflow.entities import Metric, Param  # pyright: ignore[reportMissingImports]
-        except ImportError as missing:
-            raise MissingPackage.of("MLflowLog", "mlflow", OTHERWISE) from missing
+        mlflow = MissingPackage.import_for("MLflowLog", "mlflow", OTHERWISE)
+        entities = MissingPackage.import_for("MLflowLog", "mlflow.entities", OTHERWISE)
         super().__init__()
-        self._mlflow, self._metric, self._param = mlflow, Metric, Param
+        self._mlflow, self._metric, self._param = mlflow, entities.Metric, entities.Param
         try:  # before any work
             self._client = mlflow.MlflowClient(tracking_uri=uri)
             known = self._client.get_experiment_by_name(experiment)
@@ -223,12 +218,8 @@ class WandbLog(Tracker):
     """
 
     def __init__(self, **options: Any):
-        try:
-            import wandb  # pyright: ignore[reportMissingImports]
-        except ImportError as missing:
-            raise MissingPackage.of("WandbLog", "wandb", OTHERWISE) from missing
+        self._wandb, self._options = MissingPackage.import_for("WandbLog", "wandb", OTHERWISE), options
         super().__init__()
-        self._wandb, self._options = wandb, options
         self._tracked: Any = None
 
     def _begin(self, run: Row) -> None:
@@ -253,10 +244,7 @@ class TrackioLog(Tracker):
     """
 
     def __init__(self, project: str = "gossamer", **options: Any):
-        try:
-            import trackio  # pyright: ignore[reportMissingImports]
-        except ImportError as missing:
-            raise MissingPackage.of("TrackioLog", "trackio", OTHERWISE) from missing
+        trackio = MissingPackage.import_for("TrackioLog", "trackio", OTHERWISE)
         super().__init__()
         # neither a dashboard for each run in a notebook, nor the load of the machine
         plain = {"embed": False, "auto_log_cpu": False, "auto_log_gpu": False}
@@ -335,8 +323,8 @@ def _check_place(path: Path, new: bool, folder: bool = False) -> None:
         raise InputError(f"log: cannot write {path}: {above} is no folder that can be written into.")
 
 
-_COUNTS = {"step", "rank", "round", "seconds", "bytes_sent", "messages", "bytes_reduced", "seconds_waiting"}
-_COUNTS |= {"overflows", "skipped"}
+_COUNTS = ("step", "rank", "round", "seconds", "bytes_sent", "messages", "bytes_reduced", "seconds_waiting")
+_COUNTS += ("overflows", "skipped")
 """Names of rows of `gossamer.torch` that a line of progress sums up or leaves out."""
 
 

@@ -20,18 +20,19 @@ from gossamer.experiments.recommend import (
     Costs,
     Difference,
     Goal,
+    Recommendation,
     Score,
     Search,
     add_clock,
     advise,
     compare,
     describe_network,
+    format_apart,
     forms,
     mean_score,
     rank,
     recommend,
 )
-from gossamer.results.recommendation import Recommendation, format_apart
 from gossamer.results.store import NullStore
 from gossamer.specs.setup import Candidate
 from gossamer.specs.spec import Spec

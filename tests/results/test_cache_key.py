@@ -326,7 +326,7 @@ def test_the_rooms_that_count_are_those_up_to_the_engine():
     at = next(number for number, layer in enumerate(layers) if "engines" in layer.split(" | "))
     below = {room for layer in layers[at + 1 :] for room in layer.split(" | ")} | {"engines", "__init__"}
     assert {*provenance.rooms()} == below
-    assert {*provenance.ABOVE} == {room for layer in layers[:at] for room in layer.split(" | ")} | {"torch", "examples"}
+    assert {*provenance.ABOVE} == {room for layer in layers[:at] for room in layer.split(" | ")} | {"torch"}
 
 
 def test_a_room_is_known_by_every_file_of_it(tmp_path):

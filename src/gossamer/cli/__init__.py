@@ -42,13 +42,13 @@ def main() -> None:
     if words == ["--version"]:
         print(gossamer.__version__)
         return
-    from gossamer.cli.shared import InputError, is_told_by_another, print_error, print_warning
+    from gossamer.cli.shared import InputError, is_reported_elsewhere, print_error, print_warning
 
     warnings.showwarning = print_warning
     try:
         app(*(word for word in words[:1] if word in COMMANDS))()
     except InputError as error:
-        if is_told_by_another():
+        if is_reported_elsewhere():
             time.sleep(1)  # until the first process has said it
         else:
             print_error(error)

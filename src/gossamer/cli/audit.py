@@ -5,31 +5,18 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import (
-    AsJSON,
-    Cache,
-    Out,
-    SpecFile,
-    With,
-    app,
-    load_own,
-    output_directory,
-    progress,
-    resumable,
-    say,
-    say_json,
-)
+from gossamer.cli import shared
 
 
-@app.command()
+@shared.app.command()
 def audit(
-    spec: SpecFile,
+    spec: shared.SpecFile,
     rounds: Annotated[int, typer.Option(help="At how many rounds of a run to measure.")] = 10,
     queries: Annotated[int, typer.Option(help="How often each agent's query is repeated there.")] = 64,
-    out: Out = None,
-    own: With = None,
-    cache: Cache = True,
-    as_json: AsJSON = False,
+    out: shared.Out = None,
+    own: shared.With = None,
+    cache: shared.Cache = True,
+    as_json: shared.AsJSON = False,
 ) -> None:
     """Measure the constants of a spec's oracle, M_f, σ_f² and σ², along its runs, beside the stated ones.
 
@@ -42,19 +29,21 @@ def audit(
 
         gossamer audit my.toml --rounds 5 --json
     """
-    load_own(own)
+    shared.load_own(own)
     from gossamer.experiments import audit as auditing
     from gossamer.experiments import running, tuning
     from gossamer.specs.spec import Spec
 
     given = Spec.read(spec)
-    with resumable():
+    with shared.resumable():
         is_open = any(candidate.open for one in given.each(Spec.parts).values() for candidate in one.candidates)
         if is_open and given.tuning is not None:
-            table = running.tune_spec(given, output_directory(out, Path("runs") / spec.stem), progress=progress())
+            table = running.tune_spec(
+                given, shared.output_directory(out, Path("runs") / spec.stem), progress=shared.progress()
+            )
             given = Spec.of(tuning.apply_tuning(given, table))
-        found = auditing.audit(given, rounds=rounds, queries=queries, progress=progress())
+        found = auditing.audit(given, rounds=rounds, queries=queries, progress=shared.progress())
     if as_json:
-        say_json(found.asdict())
+        shared.say_json(found.asdict())
     else:
-        say(found)
+        shared.say(found)

@@ -7,24 +7,12 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.shared import (
-    AsJSON,
-    Cache,
-    SpecFile,
-    With,
-    app,
-    load_own,
-    output_directory,
-    progress,
-    resumable,
-    say,
-    say_json,
-)
+from gossamer.cli import shared
 
 
-@app.command()
+@shared.app.command()
 def recommend(
-    spec: SpecFile,
+    spec: shared.SpecFile,
     seconds: Annotated[float | None, typer.Option(help="The budget: seconds, by the clock.")] = None,
     sent: Annotated[float | None, typer.Option("--bytes", help="The budget: bytes that an agent sends.")] = None,
     target: Annotated[
@@ -57,9 +45,9 @@ def recommend(
     out: Annotated[
         Path | None, typer.Option(help="The answer's directory [default: runs/NAME-recommend, after the spec]")
     ] = None,
-    own: With = None,
-    cache: Cache = True,
-    as_json: AsJSON = False,
+    own: shared.With = None,
+    cache: shared.Cache = True,
+    as_json: shared.AsJSON = False,
 ) -> None:
     """Find what to run: which method, graph, compressor, local steps and numbers do best in a budget.
 
@@ -77,11 +65,11 @@ def recommend(
 
         gossamer recommend my.toml --target 0.36 --seconds 600
     """
-    load_own(own)
+    shared.load_own(own)
     from gossamer.experiments.recommend import recommend as search
 
-    folder = output_directory(out, Path("runs") / f"{spec.stem}-recommend")
-    with resumable():
+    folder = shared.output_directory(out, Path("runs") / f"{spec.stem}-recommend")
+    with shared.resumable():
         found = search(
             spec,
             seconds=seconds,
@@ -98,12 +86,14 @@ def recommend(
             seeds=seeds,
             seed=seed,
             out=folder,
-            progress=progress(),
+            progress=shared.progress(),
             say=lambda text: print(visible(text, keep="\n"), file=sys.stderr, flush=True),
         )
     if as_json:
-        say_json(found.asdict())
+        shared.say_json(found.asdict())
         return
-    say(found)
+    shared.say(found)
     brought = "".join(f" --with {visible(file)}" for file in own or ())
-    say(f"\nfigure: {visible(folder / 'pareto.png')}    next: gossamer run {visible(folder / 'winner.toml')}{brought}")
+    shared.say(
+        f"\nfigure: {visible(folder / 'pareto.png')}    next: gossamer run {visible(folder / 'winner.toml')}{brought}"
+    )

@@ -6,38 +6,16 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.placing import (
-    Cluster,
-    Coordinator,
-    Devices,
-    Meeting,
-    Process,
-    Processes,
-    Split,
-    use_devices,
-)
-from gossamer.cli.shared import (
-    AsJSON,
-    Cache,
-    Out,
-    SpecFile,
-    With,
-    app,
-    load_own,
-    output_directory,
-    progress,
-    say,
-    say_json,
-)
+from gossamer.cli import shared
 from gossamer.core import InputError, brief, nearest
 
 
-@app.command()
+@shared.app.command()
 def run(
-    spec: SpecFile,
-    out: Out = None,
-    own: With = None,
-    cache: Cache = True,
+    spec: shared.SpecFile,
+    out: shared.Out = None,
+    own: shared.With = None,
+    cache: shared.Cache = True,
     across: Annotated[
         str | None, typer.Option(metavar="METRIC", help="Show this metric alone, methods by variants.")
     ] = None,
@@ -49,13 +27,13 @@ def run(
             "wandb:PROJECT or trackio:PROJECT.",
         ),
     ] = None,
-    as_json: AsJSON = False,
-    devices: Devices = None,
-    split: Split = None,
-    cluster: Cluster = False,
-    coordinator: Coordinator = None,
-    processes: Processes = None,
-    process: Process = None,
+    as_json: shared.AsJSON = False,
+    devices: shared.Devices = None,
+    split: shared.Split = None,
+    cluster: shared.Cluster = False,
+    coordinator: shared.Coordinator = None,
+    processes: shared.Processes = None,
+    process: shared.Process = None,
 ) -> None:
     """Run an experiment and save its result. The first lines say which method is ahead at equal cost.
 
@@ -76,8 +54,8 @@ def run(
 
         srun gossamer run my.toml --cluster
     """
-    with use_devices(devices, split, Meeting(cluster, coordinator, processes, process)):
-        load_own(own)
+    with shared.use_devices(devices, split, shared.Meeting(cluster, coordinator, processes, process)):
+        shared.load_own(own)
         from gossamer.engines.processes import check_same, is_first
         from gossamer.experiments import running
         from gossamer.experiments.tuning import warnings
@@ -88,9 +66,9 @@ def run(
         if across is not None and across not in known:
             raise InputError(f"no metric {brief(across)} is measured; {nearest(across, known)}")
         given = Spec.read(spec)
-        folder = output_directory(out, Path("runs") / spec.stem)
+        folder = shared.output_directory(out, Path("runs") / spec.stem)
         check_same(given.toml(), own or [])
-        study = running.run(given, folder, name=spec.stem, log=log, progress=progress() if is_first() else False)
+        study = running.run(given, folder, name=spec.stem, log=log, progress=shared.progress() if is_first() else False)
     if not is_first():
         return
     table = None if across is None else study.across(across)
@@ -98,18 +76,20 @@ def run(
     rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
     judged = study.verdicts()
     if as_json:
-        say_json({"out": str(folder), "verdicts": judged.asdict(), "algorithms": rows})
+        shared.say_json({"out": str(folder), "verdicts": judged.asdict(), "algorithms": rows})
     else:
         lines = [visible(line) for line in str(judged).splitlines()]
         if lines:
-            say("\n".join([*lines, ""]))
+            shared.say("\n".join([*lines, ""]))
         for variant, summary in summaries.items() if table is None else ():
-            say(f"{visible(variant)}\n{summary}\n" if variant else f"{summary}\n")
+            shared.say(f"{visible(variant)}\n{summary}\n" if variant else f"{summary}\n")
         if table is not None:
-            say(f"{table}\n")
+            shared.say(f"{table}\n")
         if study.tuning is not None and given.tuning is not None:
             for line in warnings(study.tuning, margin=given.tuning.margin):
-                say(f"! {line}")
-        say(f"result: {visible(folder)}    next: gossamer report {visible(folder)}, gossamer plot {visible(folder)}")
+                shared.say(f"! {line}")
+        shared.say(
+            f"result: {visible(folder)}    next: gossamer report {visible(folder)}, gossamer plot {visible(folder)}"
+        )
     if all(row["seeds"] == row["diverged"] for row in rows):
         raise typer.Exit(3)

@@ -8,17 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 import gossamer
 from gossamer.basics import cache
+from gossamer.basics.sizes import cores
 from gossamer.basics.text import json_ready, visible
 from gossamer.basics.wishes import wish
 from gossamer.cli import COMMANDS
-from gossamer.core import InputError, brief
+from gossamer.core import InputError, brief, whole
 
 if TYPE_CHECKING:  # rich costs as much as all else together, and some commands print nothing with it
     from rich.text import Text
@@ -40,6 +41,9 @@ ELSEWHERE = 160
 
 LONGEST_NAME = 255
 """Bytes that file systems take in the name of a file."""
+
+MOST_DEVICES = 4096
+"""The most devices that can be asked for."""
 
 HELP = "\n\n".join(
     [
@@ -142,6 +146,23 @@ Cache = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The run's directory [default: runs/NAME, after the spec]")]
+Devices = Annotated[
+    str | None,
+    typer.Option(metavar="N|all", help="Share out over N devices, or all that make it faster [default: one]"),
+]
+Split = Annotated[
+    str | None, typer.Option(metavar="runs|agents", help="What to share out [default: what is estimated to be faster]")
+]
+Cluster = Annotated[
+    bool,
+    flag("--cluster", "Join the processes that Slurm, Open MPI or Kubernetes started."),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Join other processes at the address where the first one listens."),
+]
+Processes = Annotated[int | None, typer.Option(min=1, help="How many processes there are.")]
+Process = Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.")]
 
 
 def load_own(files: list[Path] | None) -> None:
@@ -153,7 +174,7 @@ def load_own(files: list[Path] | None) -> None:
             load_file(file)
 
 
-def is_told_by_another() -> bool:
+def is_reported_elsewhere() -> bool:
     """Return True in all processes but the first that `gossamer launch` started: before they meet, all refuse alike."""
     return os.environ.get("GOSSAMER_LAUNCHED", "0") != "0"
 
@@ -182,6 +203,49 @@ def resumable() -> Iterator[None]:
         sys.stdout.flush()
         cache.seal()
         os._exit(130)  # at once: a compiled call may still be running, and the store is complete at any moment
+
+
+class Meeting(NamedTuple):
+    """The address at which several processes meet."""
+
+    cluster: bool = False
+    coordinator: str | None = None
+    processes: int | None = None
+    process: int | None = None
+
+
+NOBODY = Meeting()
+
+
+@contextmanager
+def use_devices(devices: str | None, split: str | None, meeting: Meeting = NOBODY) -> Iterator[None]:
+    """Compute on these devices, together with the processes of a meeting; Ctrl-C ends with a word on how to go on."""
+    count = devices
+    if devices is not None and devices != "all":
+        if not devices.isdecimal():
+            raise InputError(f"--devices must be a whole number or all, but is {brief(devices)}.")
+        count = whole("--devices", int(devices), most=MOST_DEVICES)
+    if count is None and split is None and meeting == NOBODY:
+        with resumable():
+            yield
+        return
+    from gossamer.engines import devices as places
+    from gossamer.engines import processes  # JAX must be told before it starts
+
+    several = meeting.processes or 1
+    if isinstance(count, int):
+        if count % several:
+            raise InputError(f"--devices {count} cannot be shared equally by {several} processes.")
+        places.devices(count // several)
+    elif count == "all" and meeting == NOBODY:
+        places.devices(cores())
+    if meeting != NOBODY:
+        if meeting.cluster and meeting != Meeting(cluster=True):
+            raise InputError("--cluster finds the other processes by itself: leave out --coordinator, or --cluster.")
+        processes.join(*meeting[1:])
+        count = count or "all"
+    with resumable(), processes.end_together(print_error), places.use_devices(count, split):
+        yield
 
 
 @contextmanager

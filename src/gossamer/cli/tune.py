@@ -7,29 +7,14 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.placing import Devices, Split, use_devices
-from gossamer.cli.shared import (
-    AsJSON,
-    Cache,
-    Out,
-    With,
-    app,
-    check_place,
-    flag,
-    load_own,
-    output_directory,
-    progress,
-    say,
-    say_json,
-    show,
-)
+from gossamer.cli import shared
 from gossamer.core import InputError
 
 
-@app.command()
+@shared.app.command()
 def tune(
     spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file with a [tuning] section.")],
-    out: Out = None,
+    out: shared.Out = None,
     write: Annotated[Path | None, typer.Option(help="Write a spec with the numbers that were chosen.")] = None,
     variant: Annotated[
         str | None, typer.Option(help="The variant to write, if choices differ between variants.")
@@ -37,12 +22,12 @@ def tune(
     replicate: Annotated[
         int | None, typer.Option(help="The replicate to write, if choices differ between replicates.")
     ] = None,
-    force: Annotated[bool, flag("--force", "Overwrite the file of --write.")] = False,
-    own: With = None,
-    cache: Cache = True,
-    as_json: AsJSON = False,
-    devices: Devices = None,
-    split: Split = None,
+    force: Annotated[bool, shared.flag("--force", "Overwrite the file of --write.")] = False,
+    own: shared.With = None,
+    cache: shared.Cache = True,
+    as_json: shared.AsJSON = False,
+    devices: shared.Devices = None,
+    split: shared.Split = None,
 ) -> None:
     """Choose hyper-parameters by the spec's [tuning], without the final runs, and print what was tried.
 
@@ -56,7 +41,7 @@ def tune(
 
         gossamer tune my.toml --write tuned.toml
     """
-    load_own(own)
+    shared.load_own(own)
     import polars as pl
 
     from gossamer.basics.files import write as write_file
@@ -66,13 +51,13 @@ def tune(
     if write is None and (variant is not None or replicate is not None):
         raise InputError("--variant and --replicate say whose choice to --write: give a file to write as well.")
     if write is not None:
-        check_place(write)
+        shared.check_place(write)
         if os.path.lexists(write) and not force:
             raise InputError(f"{visible(write)} exists: choose another name, or overwrite it with --force.")
     given = Spec.read(spec)
-    folder = output_directory(out, Path("runs") / spec.stem)
-    with use_devices(devices, split):
-        table = running.tune_spec(given, folder, progress=progress())
+    folder = shared.output_directory(out, Path("runs") / spec.stem)
+    with shared.use_devices(devices, split):
+        table = running.tune_spec(given, folder, progress=shared.progress())
     if write is not None:
         chosen = tuning.apply_tuning(given, table, variant=variant, replicate=replicate)
         rows = table if variant is None else table.filter(pl.col("variant") == variant)
@@ -89,17 +74,17 @@ def tune(
             if row["chosen"]:
                 search = found[row["variant"], row["replicate"], row["algorithm"]]
                 row |= {"on_edge": search.on_edge(), "change": search.change}
-        say_json(rows)
+        shared.say_json(rows)
         return
-    show(*tuning.overview(table))
+    shared.show(*tuning.overview(table))
     for search in tuning.searches(table):
         if search.replicate == 0:  # the others have tables of the same kind, and --json has them all
             again = " (replicate 0)" if table["replicate"].n_unique() > 1 else ""
-            say(f"\n{search.title}, {search.chosen['criterion']}{again}")
-            show(*tuning.lay_out(search))
+            shared.say(f"\n{search.title}, {search.chosen['criterion']}{again}")
+            shared.show(*tuning.lay_out(search))
     assert given.tuning is not None
     for line in tuning.warnings(table, margin=given.tuning.margin):
-        say(f"! {line}")
+        shared.say(f"! {line}")
     if write is not None:
         brought = "".join(f" --with {visible(file)}" for file in own or ())
-        say(f"tuned: {visible(write)}    next: gossamer run {visible(write)}{brought}")
+        shared.say(f"tuned: {visible(write)}    next: gossamer run {visible(write)}{brought}")

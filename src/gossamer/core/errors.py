@@ -1,6 +1,7 @@
 """Errors about bad input, and the checks that every room shares."""
 
 import difflib
+import importlib
 import inspect
 import math
 import operator
@@ -21,6 +22,14 @@ class MissingPackage(InputError, ImportError):
     def of(cls, wanted: str, package: str, otherwise: str) -> "MissingPackage":
         """Return the error that says what `wanted` needs, and what to do."""
         return cls(f"{wanted} needs the package {package}, which is not installed: pip install {package}, {otherwise}.")
+
+    @classmethod
+    def import_for(cls, wanted: str, module: str, otherwise: str) -> Any:
+        """Return a module of an optional package, or raise the error that says what `wanted` needs."""
+        try:
+            return importlib.import_module(module)
+        except ImportError as missing:
+            raise cls.of(wanted, module.partition(".")[0], otherwise) from missing
 
 
 def nearest(name: Any, known: Iterable[str], otherwise: str = "") -> str:

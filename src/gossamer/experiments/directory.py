@@ -44,7 +44,7 @@ def open_directory(folder: Path | None, spec: Spec | None) -> Iterator[Store]:
 
 
 def check(folder: Path, spec: Spec | None) -> None:
-    """Raise InputError if a directory holds anything but this run or a shorter form of it.
+    """Raise InputError if a directory holds anything but this run or one of fewer rounds or seeds, in our format.
 
     A study that is made in Python has no spec; its directory is known by its cells.
     """
@@ -53,54 +53,28 @@ def check(folder: Path, spec: Spec | None) -> None:
     known = folder / ("cells" if spec is None else "spec.toml")
     if not known.exists() and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
-    if spec is not None and known.is_file():
-        old = Spec.read(known)
-        if not extends(spec, old):
-            free = next(name for number in count(2) if not os.path.lexists(name := f"{folder}-{number}"))
-            differing = ", ".join(_differences(spec, old))
-            raise InputError(
-                f"{folder} holds another run: its spec.toml differs from yours in {differing}. "
-                "Only longer steps and more seeds go on in the same directory. "
-                f"Keep both with --out {free}, or remove the old one."
-            )
-        _check_format(folder)
-
-
-def claim(folder: Path, spec: Spec | None) -> None:
-    """Make the directory this run's, once it is checked."""
-    check(folder, spec)
-    folder.mkdir(parents=True, exist_ok=True)
-    sweep(folder)  # what a killed process left half written
-    if spec is not None:
-        write(folder / "spec.toml", spec.toml().encode())
-
-
-def extends(spec: Spec, old: Spec) -> bool:
-    """Return True if a spec differs from another only by as many or more rounds and the same or more seeds."""
+    if spec is None or not known.is_file():
+        return
+    old = Spec.read(known)
     (plan, seeds), (old_plan, old_seeds) = (
         plan_run(given.run.steps, given.run.every, given.run.seeds, given.run.dtype) for given in (spec, old)
     )
-    longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
-    run = old.run.model_copy(update={"steps": spec.run.steps, "seeds": spec.run.seeds})
+    longer = old.run.model_copy(update={"steps": spec.run.steps, "seeds": spec.run.seeds})
     # the clock changes no run, only the seconds that are shown
-    same = old.model_copy(update={"run": run, "clock": spec.clock}).model_dump() == spec.model_dump()
-    return longer and same
-
-
-def _differences(spec: Spec, old: Spec) -> list[str]:
-    """Return the keys in which two specs differ, those of a section after its name."""
-    new, known, found = spec.model_dump(), old.model_dump(), []
-    for key in (key for key in new if new[key] != known[key]):
-        one, other = new[key], known[key]
-        if isinstance(one, dict) and isinstance(other, dict):
-            found += [f"{key}.{name}" for name in {**one, **other} if one.get(name) != other.get(name)]
-        else:
-            found.append(key)
-    return found
-
-
-def _check_format(folder: Path) -> None:
-    """Raise InputError if a version wrote the directory whose files this version cannot read."""
+    before, now = old.model_copy(update={"run": longer, "clock": spec.clock}).model_dump(), spec.model_dump()
+    if before != now or plan.steps < old_plan.steps or not set(old_seeds) <= set(seeds):
+        before, differing = old.model_dump(), []
+        for key in (key for key in now if now[key] != before[key]):
+            one, other = now[key], before[key]
+            if isinstance(one, dict) and isinstance(other, dict):
+                differing += [f"{key}.{name}" for name in {**one, **other} if one.get(name) != other.get(name)]
+            else:
+                differing.append(key)
+        free = next(name for number in count(2) if not os.path.lexists(name := f"{folder}-{number}"))
+        raise InputError(
+            f"{folder} holds another run: its spec.toml differs from yours in {', '.join(differing)}. Only longer "
+            f"steps and more seeds go on in the same directory. Keep both with --out {free}, or remove the old one."
+        )
     for name in ("study.json", "manifest.json"):
         number = FORMAT
         with suppress(OSError, ValueError, AttributeError):  # not there, or damaged: written anew
@@ -110,3 +84,12 @@ def _check_format(folder: Path) -> None:
                 f"{folder / name} is of format {brief(number)}; this version knows format {FORMAT}: choose another "
                 "--out, remove it, or use the version that wrote it."
             )
+
+
+def claim(folder: Path, spec: Spec | None) -> None:
+    """Make the directory this run's, once it is checked."""
+    check(folder, spec)
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)  # what a killed process left half written
+    if spec is not None:
+        write(folder / "spec.toml", spec.toml().encode())

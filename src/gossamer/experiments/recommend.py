@@ -7,13 +7,14 @@ better by what matters, it is the answer. Methods are ordered by the number of t
 the vectors of their state, the bytes that an agent sends in a round, the gradients of a round, and their names.
 """
 
+import json
 import math
 import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,8 +23,10 @@ import numpy as np
 import tomlkit
 
 from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.files import write
 from gossamer.basics.progress import Report, reporting, saying
-from gossamer.basics.text import format_number, format_value, plural
+from gossamer.basics.table import Table
+from gossamer.basics.text import format_between, format_number, format_value, json_ready, plural
 from gossamer.clocks import clock_of
 from gossamer.clocks.events import schedule
 from gossamer.clocks.rounds import seconds as seconds_of_rounds
@@ -46,7 +49,6 @@ from gossamer.experiments.samplers import next_settings
 from gossamer.experiments.tuning import mean_at_end, run_settings
 from gossamer.networks import NETWORKS
 from gossamer.networks.registry import COMMON, READERS, of_table
-from gossamer.results.recommendation import Recommendation, title
 from gossamer.results.statistics import arrival, decide, difference, interval
 from gossamer.results.store import Store
 from gossamer.results.verdicts import MATTERING, MATTERS, format_amount
@@ -103,11 +105,156 @@ GRAPHS: tuple[dict[str, Any], ...] = (
 
 CRITERIA = ("loss", "grad_norm_sq")
 
+HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
+"""The columns of the ranking."""
+
 AMOUNT = Range(0, 1e18, low_open=True, advice="It is what every method may pay.")
 LEVEL = Range(-1e300, 1e300, advice="It is the value of the criterion that is to be reached.")
 
 Currency = Literal["seconds", "bytes", "rounds"]
 Verdict = Literal["first", "worse", "tie", "undecided", "diverged"]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The outcome of `gossamer.recommend`. Printed it is text for a terminal."""
+
+    sought: str
+    threshold: str
+    """The least difference that matters, which was set before the search."""
+    matters: float
+    """The same as a share."""
+    criterion: str
+    currency: str | None
+    """The unit of a target's values; None where the criterion itself is judged."""
+    clock: str
+    ranking: list[dict[str, Any]]
+    """The finalists, the best first: value with its 95 % interval, what was paid, and how much worse than the first."""
+    eliminated: list[dict[str, str]]
+    """The methods that did not come so far, the stage in which each was eliminated, and why."""
+    curves: dict[str, dict[str, list[float]]]
+    """The criterion of each finalist along what was paid."""
+    within: tuple[int, int]
+    """The methods within what matters of the best in the first stage, on its one seed, and all that were tried."""
+    more: list[str]
+    """The gain to expect of more seeds and of a larger budget."""
+    winner: str
+    """The spec of the answer, as TOML: the simplest of the first and those that tie with it."""
+    took: float
+    """Seconds of the search itself."""
+
+    @property
+    def ties(self) -> list[str]:
+        """The first, and those that differ from it by nothing that matters."""
+        return [title(row) for row in self.ranking if row["verdict"] in ("first", "tie")]
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The line of the method to run: of the first and those that tie with it, the simplest."""
+        return next(row for row in self.ranking if row["answer"])
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence or two."""
+        first, names, answer = self.ranking[0], self.ties, self.answer
+        name, numbers = title(answer), answer["setting"]
+        near, of_all = self.within
+        text = f"Run {name} with {numbers}."
+        if self.currency is not None and first["reached"] < first["seeds"]:
+            text = f"Nothing reached the target for good on all seeds. Nearest: {name} with {numbers}."
+        elif answer["simplest"]:
+            text = (
+                f"Keep {name}, the simplest method, with {numbers}: nothing is better by what "
+                f"matters. {near} of {of_all} methods were within that margin of the best in the first stage."
+            )
+        elif answer is not first:
+            text = f"Run {name}, the simplest of those that tie, with {numbers}."
+        if len(names) > 1:
+            contiguous = names == [title(row) for row in self.ranking[: len(names)]]
+            which = f"the first {len(names)}" if contiguous else ", ".join(names)
+            text += f" No difference that matters between {which}."
+        unsure = [title(row) for row in self.ranking if row["verdict"] == "undecided"]
+        if unsure:
+            text += f" Undecided after {first['seeds']} seeds: whether {' and '.join(unsure)} is worse by what matters."
+        return text
+
+    @property
+    def pareto(self) -> list[str]:
+        """The finalists on the front: at some point no other has a lower error for as few bytes and seconds."""
+        axes = ("mean", "seconds", "bytes")
+        points = {name: list(zip(*(curve[key] for key in axes), strict=True)) for name, curve in self.curves.items()}
+        everyone = [(name, point) for name, several in points.items() for point in several]
+        front = []
+        for name, several in points.items():
+            others = [point for other, point in everyone if other != name]
+            for point in several[1:]:  # the start is common to all, and no merit
+                if not any(all(a <= b for a, b in zip(one, point, strict=True)) and one != point for one in others):
+                    front.append(name)
+                    break
+        return front
+
+    def asdict(self) -> dict[str, Any]:
+        """Return all fields, for a JSON file."""
+        return asdict(self) | {"verdict": self.verdict, "ties": self.ties, "pareto": self.pareto}
+
+    def plot(self) -> Any:
+        """Draw the Pareto front: the criterion against seconds, and against bytes."""
+        from gossamer.report.figures import draw_front
+
+        return draw_front(self)
+
+    def save(self, folder: Path) -> None:
+        """Write recommendation.json, winner.toml, eliminated.txt and pareto.png into a directory."""
+        from gossamer.report.figures import save
+
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / "recommendation.json", json.dumps(json_ready(self.asdict()), indent=1).encode())
+        write(folder / "winner.toml", self.winner.encode())
+        dropped = [f"{row['what']} ({row['stage']}): {row['why']}\n" for row in self.eliminated]
+        write(folder / "eliminated.txt", "".join(dropped).encode())
+        save(self.plot(), folder / "pareto.png")
+
+    def __str__(self) -> str:
+        body = []
+        for row in self.ranking:
+            value = format_number(row["value"]) if row["between"] is None else format_between(*row["between"])
+            half = row["high"] - row["value"]
+            value += f" ± {format_number(half, digits=1)}" if math.isfinite(half) else ""
+            is_apart = row["verdict"] != "first" and math.isfinite(row["worse_by"])
+            apart = format_apart(row, self.matters) if is_apart else ""
+            paid = format_number(row["seconds"]), format_number(row["bytes"] / 1e6, digits=3), f"{row['rounds']:,}"
+            body.append([row["method"], row["graph"], value, apart, row["verdict"], *paid, row["setting"]])
+        table = Table(HEAD, body).text(keys=2)
+        counts = sorted({row["seeds"] for row in self.ranking})
+        judged = self.criterion
+        if self.currency is not None:
+            judged = f"{self.currency} until the target, between the measured rounds before and after it"
+        words = [
+            f"Sought: {self.sought}. Clock: {self.clock}.",
+            f"value: {judged}; the mean over {' or '.join(map(str, counts))} seeds with its 95 % interval.",
+            f"worse by: the difference from the first on the same samples. Differences above {self.threshold} matter.",
+            f"On the Pareto front of error, bytes and seconds: {', '.join(self.pareto)}.",
+            f"Eliminated: {len(self.eliminated)}; eliminated.txt in the saved directory says when and why.",
+        ]
+        return "\n".join([self.verdict, *self.more, "", table, "", *words])
+
+    def __repr__(self) -> str:
+        return f"Recommendation({self.verdict})"
+
+
+def title(row: dict[str, Any]) -> str:
+    """Return the name of a line of the ranking."""
+    return f"{row['method']} on {row['graph']}"
+
+
+def format_apart(row: dict[str, Any], matters: float) -> str:
+    """Return by what share a method is worse, with digits enough to leave the verdict as it is."""
+    mean, low, high = (100 * row[key] for key in ("worse_by", "worse_low", "worse_high"))
+    decided, digits = decide(low, high, 100 * matters), 2
+    while digits < 17 and decide(float(f"{low:.{digits}g}"), float(f"{high:.{digits}g}"), 100 * matters) != decided:
+        digits += 1
+    mean, low, high = (format_number(share, digits=digits) for share in (mean, low, high))
+    return f"{mean} % [{low}, {high}]"
 
 
 def recommend(
@@ -593,7 +740,19 @@ class Search:
         self.problem = self.spec.model_copy(update=example).parts().problem
         self.ends = self.ends or [end / (self.problem.smoothness or 1.0) for end in STEPS]
         self.networks = list(self._choose_graphs(_check_names("graphs", self.graphs, NETWORKS)))
-        self.names = list(self._choose_methods(_check_names("methods", self.methods, ALGORITHMS)))
+        self.names = list(_check_names("methods", self.methods, ALGORITHMS))
+        if self.names:
+            return
+        directed = self._make_network(self.networks[0]).stochastic != "doubly"
+        for name, kind in ALGORITHMS.items():
+            if name in SAME:
+                self.drop(name, f"its recursion is that of {SAME[name]}")
+            elif kind.needs not in ("doubly", "nothing") and not directed:
+                self.drop(name, "it is for directed graphs, and pays for what undirected ones do not need")
+            elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in self.spec.network:
+                self.drop(name, "it is for networks with attackers, and this one has none")
+            else:
+                self.names.append(name)
 
     def drop(self, what: str, why: str, stage: str = "before") -> None:
         self.dropped.append({"what": what, "stage": stage, "why": why})
@@ -633,21 +792,6 @@ class Search:
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
         return of_table(dict(table), self.problem.agents, self.problem.agent_names, self.spec.build_clock())
-
-    def _choose_methods(self, names: Sequence[str]) -> Iterator[str]:
-        if names:
-            yield from names
-            return
-        directed = self._make_network(self.networks[0]).stochastic != "doubly"
-        for name, kind in ALGORITHMS.items():
-            if name in SAME:
-                self.drop(name, f"its recursion is that of {SAME[name]}")
-            elif kind.needs not in ("doubly", "nothing") and not directed:
-                self.drop(name, "it is for directed graphs, and pays for what undirected ones do not need")
-            elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in self.spec.network:
-                self.drop(name, "it is for networks with attackers, and this one has none")
-            else:
-                yield name
 
     def first_form(self, name: str) -> Contender | None:
         """Return a method in its first form on the first graph that suits it; without one, note the reason."""
@@ -744,6 +888,19 @@ class Search:
         tied = [k for k, row in enumerate(rows) if row["verdict"] in ("first", "tie")]
         answer = min(tied, key=lambda k: (not rows[k]["simplest"], *ranked[k][1].simplicity, ranked[k][1].form))
         rows = [row | {"answer": k == answer} for k, row in enumerate(rows)]
+        # the problem as it was, with the method, its graph and all its rounds
+        winner, start, seeds = ranked[answer][1], self.first_seed, rows[answer]["seeds"]
+        given = self.spec.model_dump(exclude_unset=True, exclude={"variant", "title", "experiment"})
+        given["network"] = winner.network
+        given["run"] = {
+            "steps": winner.rounds,
+            "every": max(1, winner.rounds // 100),
+            "seeds": list(range(start, start + seeds)) if start else seeds,
+            "dtype": self.spec.run.dtype,
+            **({"apart": self.spec.run.apart} if self.spec.run.apart else {}),
+        }
+        given["algorithm"] = [winner.algorithm | winner.settings[0]]
+        heading = f"# Recommended for {goal.sought}: {title(rows[answer])}, {rows[answer]['setting']}.\n\n"
         return Recommendation(
             sought=goal.sought,
             threshold=goal.threshold,
@@ -756,7 +913,7 @@ class Search:
             curves={title(row): one.curve(goal.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
             within=self.within,
             more=advise(goal, ranked),
-            winner=self._write_spec(ranked[answer][1], rows[answer]),
+            winner=heading + tomlkit.dumps(given),
             took=round(time.monotonic() - self.began, 1),
         )
 
@@ -885,22 +1042,6 @@ class Search:
             f"{plural(len(self.networks), 'graph')} in {second}; the best {keep} and the simplest in {last}, and on "
             f"{self.seeds} to {self.seeds << LOOKS - 1} other seeds\nCtrl-C stops, and {going}"
         )
-
-    def _write_spec(self, first: Contender, row: dict[str, Any]) -> str:
-        """Return the spec of the winner: the problem as it was, with its method, its graph and all its rounds."""
-        seeds, start, run = len(first.by_seed), self.first_seed, self.spec.run
-        given = self.spec.model_dump(exclude_unset=True, exclude={"variant", "title", "experiment"})
-        given["network"] = first.network
-        given["run"] = {
-            "steps": first.rounds,
-            "every": max(1, first.rounds // 100),
-            "seeds": list(range(start, start + seeds)) if start else seeds,
-            "dtype": run.dtype,
-            **({"apart": run.apart} if run.apart else {}),
-        }
-        given["algorithm"] = [first.algorithm | first.settings[0]]
-        head = f"# Recommended for {self.goal.sought}: {title(row)}, {row['setting']}.\n\n"
-        return head + tomlkit.dumps(given)
 
 
 def _check_names(what: str, given: Sequence[str] | None, known: Mapping[str, Any]) -> tuple[str, ...]:

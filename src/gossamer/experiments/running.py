@@ -132,7 +132,17 @@ def study(
     oracle, network = completed(oracle), network_for(problem, network)
     plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until, apart)
     clock, network = apply_clock(clock, network)
-    section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
+    left_open = [candidate.name for candidate in candidates if candidate.open]
+    if tune is None and left_open:
+        raise InputError(
+            f"{left_open[0]} is given as a class, so that its hyper-parameters are to be tuned: say how, as in "
+            'tune={"eta": (0.01, 1.0)}, or give it whole, as in BiasedDMT(eta=0.1, lam=0.05).'
+        )
+    if tune is not None and not left_open:
+        raise InputError(
+            "tune is given, but every algorithm has all its hyper-parameters: give classes, or leave it out."
+        )
+    section = None if tune is None else validate(TuningSection, tune, "tune: ")
     run_section = validate(RunSection, {"steps": plan.steps, "settle": settle, "equal": equal}, "study: ")
     key = {}
     if out is not None:
@@ -155,21 +165,6 @@ def study(
     return compared
 
 
-def _tuning_section(tune: Mapping[str, Any] | None, left_open: list[str]) -> TuningSection | None:
-    if tune is None:
-        if left_open:
-            raise InputError(
-                f"{left_open[0]} is given as a class, so that its hyper-parameters are to be tuned: say how, as in "
-                'tune={"eta": (0.01, 1.0)}, or give it whole, as in BiasedDMT(eta=0.1, lam=0.05).'
-            )
-        return None
-    if not left_open:
-        raise InputError(
-            "tune is given, but every algorithm has all its hyper-parameters: give classes, or leave it out."
-        )
-    return validate(TuningSection, tune, "tune: ")
-
-
 def build_setup(spec: Spec) -> Setup:
     """Build a spec without variants, and check that its runs fit into memory."""
     setup = spec.parts()
@@ -183,12 +178,21 @@ def build_setup(spec: Spec) -> Setup:
 
 
 def run_setups(
-    setups: dict[str, Setup], store: Store, name: str, title: str, spec: str, progress: bool | Report
+    setups: dict[str, Setup], store: Store, name: str, heading: str, spec: str, progress: bool | Report
 ) -> Study:
     """Tune what is open in each variant, run all, and return the study."""
     with reporting(progress) as report:
         tuned = {label: tune_setup(setup, store, report) for label, setup in setups.items()}
-        tasks = [task for label, setup in setups.items() for task in _tasks(label, setup, tuned[label])]
+        tasks = []
+        for label, setup in setups.items():
+            choices = [choice.chosen for choice in tuned[label]]
+            for number, candidate in enumerate(setup.candidates):
+                if candidate.open:
+                    rules, shares = [candidate.rule(chosen[number]) for chosen in choices], setup.shares
+                else:  # an algorithm that leaves nothing open runs on all seeds at once
+                    rules, shares = [candidate.whole], [setup.seeds]
+                pairs = zip(rules, shares, strict=True)
+                tasks += [Task(label, number, rule, seeds, setup.plans[number], setup) for rule, seeds in pairs]
         warn_of_drift([(task.rule, task.plan) for task in tasks])
         alone = list(setups) == [""] and setups[""].tuning is None
         tally = StudyProgress(name, sum(len(task.seeds) for task in tasks), several=not alone)
@@ -204,27 +208,27 @@ def run_setups(
                 and not is_settled(runs[task.variant, task.number], task.setup)
             ]
             tally.extend(sum(len(task.seeds) for task in going))
+    by_place = {place: list(group) for place, group in groupby(tasks, key=lambda task: (task.variant, task.number))}
     results, facts = {}, {}
-    titles = _titles(tasks)
     for label, setup in setups.items():
-        places = [(label, number) for number in range(len(setup.candidates))]
-        results[label] = Result.join([_result(*titles[place], runs[place], setup) for place in places])
+        own, taken = [], set()
+        for number, candidate in enumerate(setup.candidates):
+            several, by_seed = by_place[label, number], {seed: runs[label, number][seed] for seed in setup.seeds}
+            rule, seconds = several[0].rule, sum([run.seconds for run in by_seed.values()])
+            title = setting(rule)
+            if len(several) > 1:
+                title = f"{TUNED} {len(several)} replicates" + f", {candidate.start}" * bool(candidate.start)
+            # tuning may choose what another [[algorithm]] has: the title of the later one then says which it is
+            title += f", as [[algorithm]] number {number + 1}" * ((rule.name, title) in taken)
+            taken.add((rule.name, title))
+            # seeds that share what was tuned are one replicate; settings of several replicates are one method
+            shares = {seed: replicate for replicate, share in enumerate(setup.shares) for seed in share}
+            replicates = shares if len(setup.shares) > 1 else None
+            world = setup.problem, setup.network, setup.oracle, setup.plan
+            own.append(result_of(rule, by_seed, *world, seconds, title, replicates, setup.clock))
+        results[label] = Result.join(own)
         facts[label] = _facts(setup, results[label])
-    return Study(name, title, spec, results, Tuned.table_of(tuned), facts)
-
-
-def _tasks(label: str, setup: Setup, tuned: list[Tuned]) -> list[Task]:
-    """Return the final runs of a variant; an algorithm that leaves nothing open runs on all seeds at once."""
-    tasks = []
-    choices = [choice.chosen for choice in tuned]
-    for number, candidate in enumerate(setup.candidates):
-        if candidate.open:
-            rules, shares = [candidate.rule(chosen[number]) for chosen in choices], setup.shares
-        else:
-            rules, shares = [candidate.whole], [setup.seeds]
-        pairs = zip(rules, shares, strict=True)
-        tasks += [Task(label, number, rule, seeds, setup.plans[number], setup) for rule, seeds in pairs]
-    return tasks
+    return Study(name, heading, spec, results, Tuned.table_of(tuned), facts)
 
 
 def _compute(tasks: list[Task], store: Store, report: Report, tally: StudyProgress) -> dict[Place, dict[int, Row]]:
@@ -233,17 +237,9 @@ def _compute(tasks: list[Task], store: Store, report: Report, tally: StudyProgre
     for task in tasks:
         one = task.setup
         # oracles and parts of equal structure differ in numbers only, which are arguments of the program
-        structure = str(jax.tree.structure((one.oracle, parts(task.rule))))
-        same = (
-            structure,
-            id(one.problem),
-            id(one.network),
-            RuleForm.of(task.rule),
-            tuple(task.seeds),
-            task.plan,
-            one.width,
-        )
-        groups.setdefault(same, []).append(task)
+        structure = str(jax.tree.structure((one.oracle, parts(task.rule)))), RuleForm.of(task.rule)
+        world = id(one.problem), id(one.network)
+        groups.setdefault((*structure, *world, tuple(task.seeds), task.plan, one.width), []).append(task)
     computed: dict[Place, dict[int, Row]] = {}
     for group in groups.values():
         first = group[0]
@@ -291,40 +287,12 @@ def is_settled(runs: dict[int, Row], setup: Setup) -> bool:
     return all(unsettled(rounds, values, mean("loss")) is None for values in readings)
 
 
-def _titles(tasks: list[Task]) -> dict[Place, tuple[Rule, str]]:
-    """Return the first rule of each algorithm, and the title of its setting.
-
-    Tuning may choose what another `[[algorithm]]` of the variant has: the title of each but the first then says which
-    algorithm it is.
-    """
-    titles: dict[Place, tuple[Rule, str]] = {}
-    taken = set()
-    for place, group in groupby(tasks, key=lambda task: (task.variant, task.number)):
-        several = list(group)
-        rule, start = several[0].rule, several[0].setup.candidates[place[1]].start
-        title = setting(rule)
-        if len(several) > 1:
-            title = f"{TUNED} {len(several)} replicates" + f", {start}" * bool(start)
-        if (place[0], rule.name, title) in taken:
-            title += f", as [[algorithm]] number {place[1] + 1}"
-        taken.add((place[0], rule.name, title))
-        titles[place] = rule, title
-    return titles
-
-
-def _result(rule: Rule, title: str, runs: dict[int, Row], one: Setup) -> Result:
-    """Return the result of one algorithm; settings of several replicates are one method."""
-    ordered = {seed: runs[seed] for seed in one.seeds}
-    seconds = sum(run.seconds for run in runs.values())
-    replicates = {seed: replicate for replicate, share in enumerate(one.shares) for seed in share}
-    by_share = replicates if len(one.shares) > 1 else None
-    return result_of(rule, ordered, one.problem, one.network, one.oracle, one.plan, seconds, title, by_share, one.clock)
-
-
 def edges_of(network: Network) -> list[list[int]]:
     """Return the links of a network, each once."""
-    ends = ((agent, int(other)) for agent in range(network.agents) for other in network.neighbors(agent))
-    return [list(pair) for pair in sorted({(min(pair), max(pair)) for pair in ends})]
+    links = set()
+    for agent in range(network.agents):
+        links |= {(min(agent, other), max(agent, other)) for other in network.neighbors(agent).tolist()}
+    return [list(pair) for pair in sorted(links)]
 
 
 def _facts(setup: Setup, result: Result) -> dict[str, Any]:

@@ -91,27 +91,19 @@ class Axis:
             return low, high
         if self.allowed.step:
             low = self.place(max(STEP_SIZES[0], self.allowed.low))
-            # the end of an open range is itself not allowed
-            high = (
-                1.0
-                if self.allowed.high_open and self.allowed.high < np.inf
-                else self.place(min(STEP_SIZES[1], self.allowed.high))
-            )
+            if not self.allowed.high_open or self.allowed.high == np.inf:  # the end of an open range is not allowed
+                high = self.place(min(STEP_SIZES[1], self.allowed.high))
         return (-np.inf if self.allowed.beyond == "low" else low), (np.inf if self.allowed.beyond == "high" else high)
-
-
-def axes_of(candidate: Candidate, section: TuningSection) -> list[Axis]:
-    """Return the scales of what a candidate leaves open, the step size first and whole numbers last."""
-    values = candidate.values(section)
-    axes = [Axis(name, candidate.open[name], tuple(sorted(values[name]))) for name in values]
-    return sorted(axes, key=lambda axis: (axis.name != candidate.step, isinstance(axis.allowed, Whole)))
 
 
 def next_settings(
     candidate: Candidate, section: TuningSection, tried: Sequence[Values], costs: Sequence[float], count: int
 ) -> list[Values]:
     """Return `count` more settings, none of which was tried; the cost of a setting that failed is infinite."""
-    axes = axes_of(candidate, section)
+    values = candidate.values(section)
+    axes = [Axis(name, candidate.open[name], tuple(sorted(values[name]))) for name in values]
+    # the step size first, whole numbers last
+    axes.sort(key=lambda axis: (axis.name != candidate.step, isinstance(axis.allowed, Whole)))
     known = np.array([[axis.place(values[axis.name]) for axis in axes] for values in tried]).reshape(-1, len(axes))
     if section.sampler == "optuna":
         points = ask_optuna(axes, known, np.array(costs), count)

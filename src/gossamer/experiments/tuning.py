@@ -549,7 +549,29 @@ def apply_tuning(
         _, seeds = plan_run(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
         size = len(seeds) // count
         given["run"]["seeds"] = seeds[replicate * size : (replicate + 1) * size]
-    _fill(given, _choices(table))
+    choices: dict[str, Chosen] = {}
+    for search in searches(table):
+        chosen = {name: search.chosen[name] for name in numbers_of(search.rows)}
+        if choices.setdefault(search.variant, {}).setdefault(search.algorithm, chosen) != chosen:
+            raise InputError(
+                f"the replicates of the tuning chose different numbers for {search.title}: one spec with either would "
+                "hide how much the choice owes to chance. Run the spec with its [tuning] as it is, or name a replicate."
+            )
+    several = list(choices.values())
+    if all(chosen == several[0] for chosen in several):
+        for options in given["algorithm"]:
+            options |= _open_numbers(options, several[0])
+        return given
+    if len(given["algorithm"]) > 1:
+        differ = next(name for name in several[0] if any(chosen.get(name) != several[0][name] for chosen in several))
+        raise InputError(
+            f"the variants chose different numbers for {differ}, and a spec gives an algorithm the same ones in all "
+            f"its variants: name one of them, {', '.join(map(repr, choices))}."
+        )
+    fixed = given["algorithm"][0]
+    for changes in given["variant"]:
+        own = changes.get("algorithm", {})
+        changes["algorithm"] = own | _open_numbers(fixed | own, choices.get(changes["name"], {}))
     return given
 
 
@@ -566,38 +588,6 @@ def format_spec(given: dict[str, Any], file: Path, source: str, table: pl.DataFr
         chosen = search.chosen
         heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {format_criterion(chosen)}")
     return "".join(f"# {visible(line)}\n" for line in heading) + "\n" + tomlkit.dumps(given)
-
-
-def _choices(table: pl.DataFrame) -> dict[str, Chosen]:
-    """Return what each variant chose, if all its replicates chose the same."""
-    choices: dict[str, Chosen] = {}
-    for search in searches(table):
-        chosen = {name: search.chosen[name] for name in numbers_of(search.rows)}
-        if choices.setdefault(search.variant, {}).setdefault(search.algorithm, chosen) != chosen:
-            raise InputError(
-                f"the replicates of the tuning chose different numbers for {search.title}: one spec with either would "
-                "hide how much the choice owes to chance. Run the spec with its [tuning] as it is, or name a replicate."
-            )
-    return choices
-
-
-def _fill(given: dict[str, Any], choices: dict[str, Chosen]) -> None:
-    """Write the numbers into the algorithms, or, if there is one algorithm, into the variants that differ."""
-    several = list(choices.values())
-    if all(chosen == several[0] for chosen in several):
-        for options in given["algorithm"]:
-            options |= _open_numbers(options, several[0])
-        return
-    if len(given["algorithm"]) > 1:
-        differ = next(name for name in several[0] if any(chosen.get(name) != several[0][name] for chosen in several))
-        raise InputError(
-            f"the variants chose different numbers for {differ}, and a spec gives an algorithm the same ones in all "
-            f"its variants: name one of them, {', '.join(map(repr, choices))}."
-        )
-    fixed = given["algorithm"][0]
-    for changes in given["variant"]:
-        own = changes.get("algorithm", {})
-        changes["algorithm"] = own | _open_numbers(fixed | own, choices.get(changes["name"], {}))
 
 
 def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | int]:

@@ -10,8 +10,6 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -53,6 +51,9 @@ KEPT = 200
 
 SHARES = {"iid": 0.0, "by-label": 1.0}
 """The splits that are ends of `mixed:S`."""
+
+MOVED = (Range, Whole)
+"""The kinds of hyper-parameters that have a slider."""
 
 BIAS = "additive-bias"
 TRACKERS = {"biased-dmt": lambda rule: rule.lam, "gnsd": lambda rule: 1.0}
@@ -137,9 +138,19 @@ class Explorer:
         """Return the controls of the page and where they stand."""
         problem, oracle, run = self.base["problem"], self.base.get("oracle", {}), self.base["run"]
         stage = _find_bias(oracle)
-        known = [name for name, make in NETWORKS.items() if _is_named_alone(make)]
+        # networks that need no option
+        values = {name: inspect.signature(make).parameters.values() for name, make in NETWORKS.items()}
+        known = [
+            name for name, own in values.items() if all(v.name == "agents" or v.default is not v.empty for v in own)
+        ]
         networks = list(dict.fromkeys([self.base["network"].get("name", ""), *sorted(known)]))
         eta = next((one["eta"] for one in self.base["algorithm"] if isinstance(one.get("eta"), float)), 0.1)
+        others = []  # methods that the spec does not have, whose numbers a user then moves
+        for name, kind in sorted(ALGORITHMS.items()):
+            if not parts(kind):
+                left_open = Candidate(kind, {}).open
+                numbers = {key: eta if one.step else one.example for key, one in left_open.items()}
+                others.append(self._controls({"name": name} | numbers))
         return {
             "title": self.base.get("title") or "An experiment",
             "steps": run["steps"],
@@ -152,22 +163,31 @@ class Explorer:
             "bias": None if stage is None else float(stage.get("mean", 0.0)),
             "metrics": [{"key": one.name, "title": one.label.text, "log": one.label.log} for one in select_metrics()],
             "methods": [self._controls(table) for table in self.base["algorithm"]],
-            "others": [
-                self._controls(_first_table(name, eta)) for name, kind in sorted(ALGORITHMS.items()) if not parts(kind)
-            ],
+            "others": others,
         }
 
     def _controls(self, table: dict[str, Any]) -> dict[str, Any]:
         """Return a method, its table of the spec, and the numbers in it that a slider moves."""
         known = hyperparameters(ALGORITHMS[table["name"]])
-        sliders = [_slider(key, known[key], value) for key, value in table.items() if _is_moved(known.get(key), value)]
+        # a schedule and the start of a tracker stay as they are
+        moved = [key for key, value in table.items() if type(value) in (int, float) and type(known.get(key)) in MOVED]
+        sliders = [_slider(key, known[key], table[key]) for key in moved]
         return {"label": display_name(table["name"]), "table": table, "sliders": sliders}
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def answer(self, given: Any) -> dict[str, Any]:
         """Return the curves for a question, or raise InputError; raise Superseded once the page asks again."""
-        with self._asked(given) as (asked, check_newest):
+        asked = _read(given)
+        self._newest = dict([*self._newest.items()][-KEPT:])  # without pages that were closed
+        self._newest[asked.page] = max(asked.number, self._newest.get(asked.page, 0))
+
+        def check_newest(*_: Any) -> None:
+            if self._newest.get(asked.page, 0) > asked.number:
+                raise Superseded
+
+        with self._lock:
+            check_newest()
             began, compiled = time.perf_counter(), self.compiled.count
             common = self._move(asked)
             built = _build(common, asked.algorithm)
@@ -181,10 +201,11 @@ class Explorer:
                 for table, one in built
             ]
             looks = style_methods([str(table.get("name")) for table in asked.algorithm])
-            about = f"{setup.problem.agents} agents, {setup.network.name}"
+            agents, names = setup.network.agents, setup.problem.agent_names
+            svg = draw_network({"agents": agents, "edges": edges_of(setup.network), "agent_names": names})
             return {
                 "methods": [method | look.web() for method, look in zip(methods, looks, strict=True)],
-                "network": {"svg": _draw(setup), "about": about},
+                "network": {"svg": str(svg), "about": f"{agents} agents, {setup.network.name}"},
                 "spec": spec.toml(),
                 "compiled": self.compiled.count - compiled,
                 "seconds": time.perf_counter() - began,
@@ -199,21 +220,6 @@ class Explorer:
         common = self._move(asked)
         built = _build(common, asked.algorithm)
         return [self._limits(common, one) if isinstance(one, Setup) else None for _, one in built]
-
-    @contextmanager
-    def _asked(self, given: Any) -> Iterator[tuple[Request, Callable[..., None]]]:
-        """Wait until a question may be answered, with a function that raises Superseded once there is a newer one."""
-        asked = _read(given)
-        self._newest = dict([*self._newest.items()][-KEPT:])  # without pages that were closed
-        self._newest[asked.page] = max(asked.number, self._newest.get(asked.page, 0))
-
-        def check_newest(*_: Any) -> None:
-            if self._newest.get(asked.page, 0) > asked.number:
-                raise Superseded
-
-        with self._lock:
-            check_newest()
-            yield asked, check_newest
 
     def _move(self, asked: Request) -> dict[str, Any]:
         """Return the tables of the spec with other numbers, but its algorithms."""
@@ -314,21 +320,12 @@ def _curves(frame: pl.DataFrame, row: Row) -> dict[str, Any]:
     }
 
 
-def _draw(setup: Setup) -> str:
-    facts = {"agents": setup.network.agents, "edges": edges_of(setup.network), "agent_names": setup.problem.agent_names}
-    return str(draw_network(facts))
-
-
 def _find_bias(oracle: dict[str, Any]) -> dict[str, Any] | None:
     """Return the stage whose mean the slider of the bias moves."""
-    return next(
-        (
-            stage
-            for stage in oracle.get("stages", [])
-            if stage.get("kind") == BIAS and isinstance(stage.get("mean", 0.0), (int, float)) and "vectors" not in stage
-        ),
-        None,
-    )
+    for stage in oracle.get("stages", []):
+        if stage.get("kind") == BIAS and isinstance(stage.get("mean", 0.0), (int, float)) and "vectors" not in stage:
+            return stage
+    return None
 
 
 def _share_of(problem: dict[str, Any]) -> float | None:
@@ -340,32 +337,10 @@ def _share_of(problem: dict[str, Any]) -> float | None:
     return float(share) if form == "mixed" else SHARES.get(split)
 
 
-def _is_named_alone(make: Any) -> bool:
-    """Return True for a network that needs no option."""
-    values = inspect.signature(make).parameters.values()
-    return all(one.name == "agents" or one.default is not one.empty for one in values)
-
-
-def _first_table(name: str, eta: float) -> dict[str, Any]:
-    """Return a table for a method that the spec does not have, which a user then moves."""
-    left_open = Candidate(ALGORITHMS[name], {}).open
-    return {"name": name} | {key: eta if one.step else one.example for key, one in left_open.items()}
-
-
-def _is_moved(allowed: Range | Whole | None, value: Any) -> bool:
-    """Return True for a number that a slider moves; a schedule and the start of a tracker stay as they are."""
-    return allowed is not None and type(value) in (int, float) and type(allowed) in (Range, Whole)
-
-
 def _slider(key: str, allowed: Range | Whole, value: float) -> dict[str, Any]:
     """Return the ends of a slider. It is logarithmic for step sizes, and where small values are tried."""
-    shown = {
-        "key": key,
-        "symbol": SYMBOLS.get(key, key.replace("_", " ")),
-        "value": value,
-        "whole": False,
-        "log": False,
-    }
+    symbol = SYMBOLS.get(key, key.replace("_", " "))
+    shown = {"key": key, "symbol": symbol, "value": value, "whole": False, "log": False}
     if isinstance(allowed, Whole):
         return shown | {"low": allowed.least, "high": max(min(allowed.most, 20), value), "whole": True}
     if math.isinf(allowed.high):

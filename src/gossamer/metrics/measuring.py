@@ -77,8 +77,31 @@ def measure(
 ) -> dict[str, Float[Array, ""]]:
     """Return the metrics of one run at one round: those that apply to the problem, the rule and the oracle."""
     snapshot = Snapshot.of(problem, rule, state, bias)
-    values = {metric.name: _value(metric, snapshot) for metric in metrics}
-    return {name: value for name, value in values.items() if value is not None}
+    values: dict[str, Array] = {}
+    for metric in metrics:
+        if metric.name in OURS:  # an error here is ours, and keeps its traceback
+            if (value := metric.measure(snapshot)) is not None:
+                values[metric.name] = value
+            continue
+        try:
+            value = metric.measure(snapshot)
+        except Exception as error:
+            first = (str(error).splitlines() or [""])[0][:200]
+            said = f"{type(error).__name__}: {first}"
+            raise InputError(f"the metric {metric.name!r} failed ({said}): {WANTED}.") from error
+        if value is None:
+            continue
+        try:
+            number = jnp.asarray(value)
+        except (TypeError, ValueError, OverflowError):
+            returned = type(value).__name__
+            raise InputError(f"the metric {metric.name!r} returned a {returned}, but {WANTED}.") from None
+        real = any(jnp.issubdtype(number.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
+        if number.shape != () or not real:
+            returned = f"{number.dtype} of shape {number.shape}"
+            raise InputError(f"the metric {metric.name!r} returned {returned}, but {WANTED}.")
+        values[metric.name] = number.astype(snapshot.x.dtype)  # counts and truth values are numbers of the table, too
+    return values
 
 
 def honest_of(problem: Problem, of_agents: Any) -> Any:
@@ -134,23 +157,3 @@ def labels_of(problem: Problem) -> dict[str, Label]:
         latex=None,
     )
     return known | {"worst_loss": worst}
-
-
-def _value(metric: Metric, snapshot: Snapshot) -> Array | None:
-    if metric.name in OURS:  # an error here is ours, and keeps its traceback
-        return metric.measure(snapshot)
-    try:
-        value = metric.measure(snapshot)
-    except Exception as error:
-        first = (str(error).splitlines() or [""])[0][:200]
-        raise InputError(f"the metric {metric.name!r} failed ({type(error).__name__}: {first}): {WANTED}.") from error
-    if value is None:
-        return None
-    try:
-        number = jnp.asarray(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"the metric {metric.name!r} returned a {type(value).__name__}, but {WANTED}.") from None
-    real = any(jnp.issubdtype(number.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
-    if number.shape != () or not real:
-        raise InputError(f"the metric {metric.name!r} returned {number.dtype} of shape {number.shape}, but {WANTED}.")
-    return number.astype(snapshot.x.dtype)  # a count or a truth value is a number of the table, too

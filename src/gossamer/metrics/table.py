@@ -118,18 +118,6 @@ class Label:
             raise InputError(f'better of a metric must be "lower" or "higher", but is {brief(self.better)}.')
 
 
-def check_name(name: Any) -> str:
-    """Return a metric's name. Raise InputError unless it can be the name of a column and of a file."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InputError(
-            "the name of a metric must be up to 40 letters, digits and underscores, with a letter first, but is "
-            f"{brief(name)}."
-        )
-    if name in TAKEN or name.startswith("seconds"):  # a clock adds such columns
-        raise InputError(f"{name!r} has another meaning in a result: choose another name for a metric.")
-    return name
-
-
 @dataclass(frozen=True)
 class Metric:
     """A number that is measured along a run. It is hashable, since a compiled program depends on its metrics."""
@@ -150,11 +138,7 @@ def spread(a: Array) -> Array:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric(
-            "loss",
-            Label("F(x̄), the loss of the agents' mean", "loss F(x̄)", r"F(\bar x)"),
-            lambda s: s.loss,
-        ),
+        Metric("loss", Label("F(x̄), the loss of the agents' mean", "loss F(x̄)", r"F(\bar x)"), lambda s: s.loss),
         Metric(
             "grad_norm_sq",
             Label("‖∇F(x̄)‖²", "squared gradient norm ‖∇F(x̄)‖²", r"\|\nabla F(\bar x)\|^2", log=True),
@@ -248,7 +232,14 @@ def metric(
         summary: whether a summary shows it.
         end: whether it is measured at the end of a run only, from a snapshot of the models and the problem alone.
     """
-    if check_name(name) in OURS:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InputError(
+            "the name of a metric must be up to 40 letters, digits and underscores, with a letter first, but is "
+            f"{brief(name)}."
+        )
+    if name in TAKEN or name.startswith("seconds"):  # a clock adds such columns
+        raise InputError(f"{name!r} has another meaning in a result: choose another name for a metric.")
+    if name in OURS:
         raise InputError(f"{name!r} is a metric of Gossamer's own: choose another name.")
 
     def register(measure: F) -> F:
@@ -264,8 +255,8 @@ def metric(
 
 def select_metrics(names: Collection[str] | None = None, *, end: bool = False) -> tuple[Metric, ...]:
     """Return the metrics that are measured along a run, or at its `end`: all, or those that are named."""
-    wanted = (metric for metric in METRICS.values() if metric.label.end == end)
-    return tuple(metric for metric in wanted if names is None or metric.name in names)
+    wanted = [one for one in METRICS.values() if one.label.end == end and (names is None or one.name in names)]
+    return tuple(wanted)
 
 
 def labels() -> dict[str, Label]:

@@ -20,14 +20,14 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import AXES, METRICS, Label, fit_unit
-from gossamer.networks import Network, NetworkComparison
+from gossamer.networks import NetworkComparison
 from gossamer.report import names, styles
 from gossamer.report.styles import Look
 from gossamer.report.tables import write_file
 from gossamer.results.statistics import half_width
 
 if TYPE_CHECKING:
-    from gossamer.results.recommendation import Recommendation
+    from gossamer.experiments.recommend import Recommendation
     from gossamer.results.result import Result
     from gossamer.results.study import Study
 
@@ -45,6 +45,9 @@ FLOORED = "grad_norm_sq"
 
 LETTERS = 13
 """The letters of a legend that fit into an inch, beside its signs; longer names are wrapped."""
+
+DOTS: Any = {"linestyle": (0, (1, 1.5)), "linewidth": 1.0, "zorder": 1.5}
+"""The line of a level that a bias predicts."""
 
 FAR = 10.0
 """Ends of which the largest is more than so many times the smallest need a logarithmic axis."""
@@ -276,7 +279,17 @@ def draw_curves(
         for end in marks:
             axes.plot([], [], ENDS[end][0], color="0.25", markersize=6, label=f"curve ends: {ENDS[end][1]}")
         if metric == FLOORED:
-            _draw_floors(axes, list(looks.values()))
+            # the levels that a bias predicts: one line for all methods, or one for each curve in its colour
+            levels = {look.floor for look in looks.values() if look.floor is not None}
+            for look in looks.values() if len(levels) > 1 else ():
+                if look.floor is not None:
+                    axes.axhline(look.floor, color=look.style.color, **DOTS)
+            if len(levels) == 1:
+                (level,) = levels
+                axes.axhline(level, color="0.25", **DOTS)
+                note: Any = {"xytext": (-2, 2), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+                place = {"xycoords": ("axes fraction", "data"), "fontsize": "small", "color": "0.25"}
+                axes.annotate(r"$\Vert \bar e \Vert^2$", (1, level), **place, **note)
         label_axes(axes, metric_title(label_of_metric), paid_in.title, log)
         if figure is not None:
             _draw_legend(figure, axes, columns_of_legend)
@@ -287,22 +300,6 @@ def find_end(result: "Result", label: str) -> str | None:
     """Return why a method's curve ends early, a key of `ENDS`, where all its runs ended so; else None."""
     statuses = result.of(label).group_by("seed", maintain_order=True).last()["status"].unique().to_list()
     return statuses[0] if len(statuses) == 1 and statuses[0] in ENDS else None
-
-
-def _draw_floors(axes: Axes, looks: list[Look]) -> None:
-    """Draw the levels that a bias predicts: one line for all methods, or one for each curve in its colour."""
-    levels = {look.floor for look in looks if look.floor is not None}
-    dots: Any = {"linestyle": (0, (1, 1.5)), "linewidth": 1.0, "zorder": 1.5}
-    if len(levels) > 1:
-        for look in looks:
-            if look.floor is not None:
-                axes.axhline(look.floor, color=look.style.color, **dots)
-    elif levels:
-        (level,) = levels
-        axes.axhline(level, color="0.25", **dots)
-        note: Any = {"xytext": (-2, 2), "textcoords": "offset points", "ha": "right", "va": "bottom"}
-        place = {"xycoords": ("axes fraction", "data"), "fontsize": "small", "color": "0.25"}
-        axes.annotate(r"$\Vert \bar e \Vert^2$", (1, level), **place, **note)
 
 
 def _draw_legend(figure: PaperFigure, axes: Axes, across: int) -> None:
@@ -440,7 +437,16 @@ def draw_networks(compared: NetworkComparison) -> Figure:
         for k, axes in enumerate(np.ravel(above.subplots(down, ACROSS, squeeze=False))):
             axes.set_axis_off()
             if k < count:
-                _draw_graph(axes, compared.rows[k].network, looks[k].color)
+                network, color = compared.rows[k].network, looks[k].color
+                n = network.agents
+                angles = 2 * np.pi * np.arange(n) / n
+                places = np.stack([np.sin(angles), np.cos(angles)], axis=1)
+                ends = np.array([(i, j) for i in range(n) for j in network.neighbors(i).tolist()])
+                faint = min(1.0, max(0.12, 60 / max(network.links, 1)))  # many links are fainter, so as not to blot
+                links = LineCollection(list(places[ends]), colors=color, linewidths=0.5, alpha=faint)
+                axes.add_collection(links)
+                axes.scatter(places[:, 0], places[:, 1], s=5, color=color, zorder=2)
+                axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
                 axes.set_title(compared.rows[k].name, fontsize=6, pad=2)
     left, right = below.subplots(1, 2, sharey=True)
     for row, look in zip(compared.rows, looks, strict=True):
@@ -459,17 +465,6 @@ def draw_networks(compared: NetworkComparison) -> Figure:
     handles, labels = left.get_legend_handles_labels()
     below.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=6, frameon=False)
     return figure
-
-
-def _draw_graph(axes: Any, network: Network, color: str) -> None:
-    n = network.agents
-    angles = 2 * np.pi * np.arange(n) / n
-    places = np.stack([np.sin(angles), np.cos(angles)], axis=1)
-    ends = np.array([(i, j) for i in range(n) for j in network.neighbors(i).tolist()])
-    faint = min(1.0, max(0.12, 60 / max(network.links, 1)))  # many links are drawn fainter, so that they do not blot
-    axes.add_collection(LineCollection(list(places[ends]), colors=color, linewidths=0.5, alpha=faint))
-    axes.scatter(places[:, 0], places[:, 1], s=5, color=color, zorder=2)
-    axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -99,9 +99,17 @@ Order = dict[str, tuple[float, tuple[str, ...], str]]
 
 def _order_by_number(study: Study) -> Order | None:
     """Return the variants by the first number of the spec that tells them apart; the other differences are families."""
-    flat = _flatten_specs(study)
-    if flat is None:
-        return None
+    listed = {table.get("name") for table in read_spec(study.spec).get("variant", [])}
+    if not 3 <= len(study.results) <= MOST or listed != set(study.results):
+        return None  # the spec does not describe these variants, or there are too few or too many to order
+    # the spec of each variant as one level of keys, in which a choice such as mixed:0.25 is a number
+    flat: dict[str, dict[str, Any]] = {name: {} for name in study.results}
+    for name, own in flat.items():
+        for key, value in flatten(variant_spec(study.spec, name)):
+            if re.split(r"\W", key)[0] not in NOT_SHOWN:
+                counted = COUNTED.fullmatch(value) if isinstance(value, str) else None
+                key, value = (f"{key}.{counted[1]}", float(counted[2])) if counted else (key, value)
+                own[key] = value
     keys = list(dict.fromkeys(key for spec in flat.values() for key in spec))
     differing = [key for key in keys if len({repr(spec.get(key)) for spec in flat.values()}) > 1]
     numeric = [key for key in differing if all(_is_number(spec.get(key)) for spec in flat.values())]
@@ -136,25 +144,6 @@ def _order_by_gap(study: Study) -> Order | None:
     if len(gaps) < 3 or len(networks) < len(gaps) or not all(_is_number(gap) for gap in gaps.values()):
         return None
     return {name: (float(gap), (), f"{name}, ρ = {gap:.3g}") for name, gap in gaps.items() if gap is not None}
-
-
-def _flatten_specs(study: Study) -> dict[str, dict[str, Any]] | None:
-    """Return the spec of each variant as one level of keys, in which a choice such as mixed:0.25 is a number.
-
-    None where the spec does not describe these variants.
-    """
-    listed = {table.get("name") for table in read_spec(study.spec).get("variant", [])}
-    if not 3 <= len(study.results) <= MOST or listed != set(study.results):
-        return None
-    flat: dict[str, dict[str, Any]] = {}
-    for name in study.results:
-        flat[name] = {}
-        for key, value in flatten(variant_spec(study.spec, name)):
-            if re.split(r"\W", key)[0] not in NOT_SHOWN:
-                counted = COUNTED.fullmatch(value) if isinstance(value, str) else None
-                key, value = (f"{key}.{counted[1]}", float(counted[2])) if counted else (key, value)
-                flat[name][key] = value
-    return flat
 
 
 def _symbol(key: str) -> str:

@@ -24,7 +24,7 @@ from gossamer.basics.text import SYMBOLS, format_duration, format_number, format
 from gossamer.metrics import Column, fit_unit
 from gossamer.report import names, styles
 from gossamer.report.drawings import draw_claim, draw_network, draw_split, format_ends, short
-from gossamer.report.figures import FLOORED, StepLine, band, bias_floors, find_end, method_looks, needs_log, step_lines
+from gossamer.report.figures import FLOORED, band, bias_floors, find_end, method_looks, needs_log, step_lines
 from gossamer.report.tables import HALF
 from gossamer.results.result import Result
 from gossamer.results.statistics import interval
@@ -73,22 +73,36 @@ def render(
     about: Mapping[str, str] | None = None,
 ) -> str:
     """Return the whole report as text."""
-    script = "\n".join(read_resource(name) for name in SCRIPTS)
-    full = [curves(study) for study in studies]
-    extras = []
+    full, extras = [], []
     for study in studies:
         measured = [name for result in study.results.values() for name in find_metrics(result)]
         metric = FLOORED if FLOORED in measured else next(iter(measured), "")
-        grids, steps = tuning_grids(study), sensitivity(study)
-        extras.append({"tuning": grids, "steps": steps, "profile": profile(study, metric)})
+        full.append(curves(study))
+        extras.append(
+            {"tuning": tuning_grids(study), "steps": sensitivity(study), "profile": profile(study, metric)},
+        )
+    results = [result for study in studies for result in study.results.values()]
+    methods = len({algorithm for result in results for algorithm, _ in result.states})
+    seeds = sorted({len(result.seeds) for result in results})
+    # runs side by side are a section of their own, but no study more
+    count = sum(study.name != SIDE_BY_SIDE for study in studies) or 1
+    lead = f"{count} {'study' if count == 1 else 'studies'}, {plural(methods, 'method')}, "
+    lead += " to ".join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))
+    lead += f" {'seed' if seeds == [1] else 'seeds'} for each"
+    facts = dict(about or {})
+    if dates := sorted({str(result.manifest["date"])[:10] for result in results if result.manifest.get("date")}):
+        facts["Date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    if seconds := sum(sum(result.manifest.get("seconds", {}).values()) for result in results):
+        shown = "in the runs that are shown; tuning, compiling and waiting not counted"
+        facts["Computing"] = f"{format_duration(seconds)} {shown}"
     anchors = {study.name: (f"study-{number}", study.title or study.name) for number, study in enumerate(studies)}
     page = render_template(
         read_resource("page.html"),
         read_resource("page.css"),
-        script,
+        "\n".join(read_resource(name) for name in SCRIPTS),
         title=title,
-        lead=_count_studies(studies),
-        about={**(about or {}), **_describe_runs(studies)},
+        lead=lead,
+        about=facts,
         first_command=next((line for line in how_to_repeat.splitlines() if line.strip()), ""),
         how_to_repeat=how_to_repeat,
         verdicts=_verdict_values(verdicts, anchors) if verdicts else None,
@@ -117,34 +131,6 @@ def render_template(text: str, css: str, script: str, **values: Any) -> str:
         script=Markup(script),
         **values,
     )
-
-
-def _count_studies(studies: list[Study]) -> str:
-    """Return how many studies, methods and seeds there are."""
-    results = [result for study in studies for result in study.results.values()]
-    methods = len({algorithm for result in results for algorithm, _ in result.states})
-    seeds = sorted({len(result.seeds) for result in results})
-    # runs side by side are a section of their own, but no study more
-    count = sum(study.name != SIDE_BY_SIDE for study in studies) or 1
-    few_to_many = " to ".join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))
-    return (
-        f"{count} {'study' if count == 1 else 'studies'}, {plural(methods, 'method')}, "
-        f"{few_to_many} {'seed' if seeds == [1] else 'seeds'} for each"
-    )
-
-
-def _describe_runs(studies: list[Study]) -> dict[str, str]:
-    """Return when the runs were made, and how long they computed."""
-    manifests = [result.manifest for study in studies for result in study.results.values()]
-    dates = sorted({str(manifest["date"])[:10] for manifest in manifests if manifest.get("date")})
-    seconds = sum(sum(manifest.get("seconds", {}).values()) for manifest in manifests)
-    computed = {}
-    if dates:
-        computed["Date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    if seconds:
-        took = format_duration(seconds)
-        computed["Computing"] = f"{took} in the runs that are shown; tuning, compiling and waiting not counted"
-    return computed
 
 
 def _fit(full: list[dict[str, Any]], extras: list[dict[str, Any]], room: int) -> Markup:
@@ -200,6 +186,10 @@ def _claim_values(verdict: dict[str, Any]) -> dict[str, Any]:
     deciding = next((part for part in evidence["parts"] if part.get("decides")), None) if evidence else None
     bounds, level, paper = verdict["interval"], verdict["level"], verdict["paper"]
     between = "–" if bounds is None else f"{format_value(bounds[0])} to {format_value(bounds[1])}"
+    reading = {}
+    if verdict.get("reading"):  # how the methods got their numbers, and what of the authors' setting was not followed
+        setting = "the authors'" if verdict["setting"] == "theirs" else f"{verdict['setting']} the authors'"
+        reading = {"Reading": verdict["reading"], "Setting": "; ".join([setting, *verdict["differs"]])}
     return {
         "verdict": word,
         "kind": word.replace(" ", "-"),
@@ -212,19 +202,11 @@ def _claim_values(verdict: dict[str, Any]) -> dict[str, Any]:
             "Claim": verdict["claim"],
             "The paper says": f"{paper} ({verdict['section']})" if verdict.get("section") else paper,
             "It could fail": verdict.get("why"),
-            **_setting_of(verdict),
+            **reading,
             "Measured": format_value(verdict["measured"]),
             "Interval": between + (f", at {100 * level:.4g} %" if level else ""),
         },
     }
-
-
-def _setting_of(verdict: dict[str, Any]) -> dict[str, str]:
-    """Return how the methods got their numbers, and what of the authors' setting was not followed."""
-    if not verdict.get("reading"):
-        return {}
-    setting = "the authors'" if verdict["setting"] == "theirs" else f"{verdict['setting']} the authors'"
-    return {"Reading": verdict["reading"], "Setting": "; ".join([setting, *verdict["differs"]])}
 
 
 def find_evidence(verdict: dict[str, Any]) -> dict[str, Any] | None:
@@ -262,6 +244,19 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
     tuned = dict.fromkeys(str(grid["variant"]) for grid in extras["tuning"])
     edges, counts = ("network", "agents", "gap", "edges", "agent_names"), ("classes", "counts", "agent_names")
     whole = {variant or "result": result.manifest for variant, result in study.results.items()}
+    ranks = extras["profile"] and [
+        [
+            method["label"],
+            f"{method['rank']:.2f}" + ("" if method["half"] is None else f" ± {method['half']:.2f}"),
+            f"{method['best']} of {extras['profile']['variants']}",
+        ]
+        for method in sorted(extras["profile"]["methods"], key=lambda method: method["rank"])
+    ]
+    # versions and machine; where variants differ, all of their values
+    origins: dict[str, dict[str, None]] = {}
+    for manifest in whole.values():
+        for name, value in {**(manifest.get("versions") or {}), **(manifest.get("machine") or {})}.items():
+            origins.setdefault(name, {})[str(value)] = None
     return {
         "number": number,
         "title": study.title or study.name,
@@ -272,7 +267,7 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
         "targets": Table(head, [], [False] + [True] * len(data["axes"])),
         "step_variants": [texts.get(str(entry["variant"]), str(entry["variant"])) for entry in extras["steps"]],
         "profile": extras["profile"],
-        "ranks": _rank_table(extras["profile"]) if extras["profile"] else None,
+        "ranks": Table(["Method", "Mean rank", "Best in"], ranks, [False, True, True]) if ranks else None,
         "judged": _judged_values(study, data),
         "summary": _summary_table(study),
         "tuned_variants": [texts.get(name, name) for name in tuned],
@@ -282,7 +277,7 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
         "facts": _facts_table(study, texts),
         "networks": _pictures(study, texts, draw_network, edges),
         "splits": _pictures(study, texts, draw_split, counts),
-        "provenance": _provenance_table(study),
+        "provenance": Table(["", ""], [[name, ", ".join(values)] for name, values in origins.items()]),
         "manifests": json.dumps(whole, indent=2, ensure_ascii=False, default=str),
     }
 
@@ -323,18 +318,6 @@ def _judged_values(study: Study, data: dict[str, Any]) -> dict[str, Any] | None:
     table = replace(judged, verdicts=tuple(shown)).layout()
     hint = " ".join([*[judged.terms] * bool(shown), *notes])
     return {"standings": standings, "hint": hint, "pairs": table if len(shown) > 1 else None}
-
-
-def _rank_table(profile: dict[str, Any]) -> Table:
-    rows = [
-        [
-            method["label"],
-            f"{method['rank']:.2f}" + ("" if method["half"] is None else f" ± {method['half']:.2f}"),
-            f"{method['best']} of {profile['variants']}",
-        ]
-        for method in sorted(profile["methods"], key=lambda method: method["rank"])
-    ]
-    return Table(["Method", "Mean rank", "Best in"], rows, [False, True, True])
 
 
 def summarize(study: Study) -> pl.DataFrame:
@@ -411,16 +394,6 @@ def _pictures(
         where = ", ".join(texts.get(name, name) for name in variants) if len(study.results) > 1 else ""
         pictures.append({"svg": svg, "where": where, "about": ", ".join(str(part) for part in about if part)})
     return pictures
-
-
-def _provenance_table(study: Study) -> Table:
-    """Return versions and machine; where variants differ, all of their values."""
-    known: dict[str, dict[str, None]] = {}
-    for result in study.results.values():
-        for part in ("versions", "machine"):
-            for name, value in (result.manifest.get(part) or {}).items():
-                known.setdefault(name, {})[str(value)] = None
-    return Table(["", ""], [[name, ", ".join(values)] for name, values in known.items()])
 
 
 # --- curves -----------------------------------------------------------------------------------------------------------
@@ -517,27 +490,27 @@ def _method(
     marks = alive.group_by("round").agg(pl.col(others).mean()).sort("round")
     position = {mark: k for k, mark in enumerate(marks["round"].to_list())}
     paid = {name: marks[column].cast(pl.Float64).to_numpy() * across[name].factor for name, column in columns.items()}
+    bands = []
+    for name in up:
+        both: list[dict[str, np.ndarray] | None] = [None, None]
+        for log in (False, True) if name in measured else ():
+            points = band(alive, name, "round", log)
+            places = [position[int(mark)] for mark in points["x"]]
+            mean, wide = np.full(len(position), np.nan), np.full(len(position), np.nan)
+            mean[places] = points["mean"]
+            # how far the interval goes from the mean: a difference, or on a log axis a factor
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                wide[places] = points["high"] / points["mean"] if log else points["high"] - points["mean"]
+            both[log] = {"mean": mean, "wide": wide}
+        bands.append(both)
     return {
         "setting": result.labels[label][1],
         "seeds": len(result.seeds),
         "diverged": rows.filter(pl.col("status") == "diverged").height,
         "ended": find_end(result, label),
         "x": [paid.get(name) for name in across],
-        "bands": [
-            [_band(alive, name, log, position) if name in measured else None for log in (False, True)] for name in up
-        ],
+        "bands": bands,
     }
-
-
-def _band(alive: pl.DataFrame, metric: str, log: bool, position: dict[int, int]) -> dict[str, np.ndarray]:
-    """Return the mean, and how far the interval goes from it: a difference, or on a log axis a factor."""
-    points = band(alive, metric, "round", log)
-    places = [position[int(mark)] for mark in points["x"]]
-    mean, wide = np.full(len(position), np.nan), np.full(len(position), np.nan)
-    mean[places] = points["mean"]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        wide[places] = points["high"] / points["mean"] if log else points["high"] - points["mean"]
-    return {"mean": mean, "wide": wide}
 
 
 def thin(study: dict[str, Any], points: int) -> dict[str, Any]:
@@ -560,18 +533,17 @@ def _thin(method: dict[str, Any], points: int) -> dict[str, Any]:
         [curve and {"mean": _round(curve["mean"][keep], 6), "wide": _round(curve["wide"][keep], 3)} for curve in both]
         for both in method["bands"]
     ]
-    paid = [None if x is None else _thin_axis(x, rounds, keep) for x in others]
-    return method | {"x": [_round(rounds[keep], 12), *paid], "bands": bands}
-
-
-def _thin_axis(x: np.ndarray, rounds: np.ndarray, keep: np.ndarray) -> dict[str, float] | list[float | int | None]:
-    """Return what was paid at each round; two numbers suffice where each round costs the same."""
-    each = (x[-1] - x[0]) / (rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
-    start = x[0] - each * rounds[0] if len(rounds) else 0.0
-    # each round costs the same unless the network changes, or a clock runs
-    if np.allclose(x, start + each * rounds, rtol=1e-9, atol=0):
-        return {"start": float(start), "each": float(each)}
-    return _round(x[keep], 7)
+    shown: list[Any] = [_round(rounds[keep], 12)]
+    for x in others:
+        if x is None:
+            shown.append(None)
+            continue
+        each = (x[-1] - x[0]) / (rounds[-1] - rounds[0]) if length > 1 else 0.0
+        start = x[0] - each * rounds[0] if length else 0.0
+        # two numbers suffice where each round costs the same: unless the network changes, or a clock runs
+        is_even = np.allclose(x, start + each * rounds, rtol=1e-9, atol=0)
+        shown.append({"start": float(start), "each": float(each)} if is_even else _round(x[keep], 7))
+    return method | {"x": shown, "bands": bands}
 
 
 def _round(values: np.ndarray, digits: int) -> list[float | int | None]:
@@ -603,24 +575,18 @@ def sensitivity(study: Study) -> list[dict[str, Any]]:
             continue
         log = label.log or needs_log(tried)
         order = [name for name, _ in study.results[variant].states]
-        lines = [_line_values(line) for line in step_lines(tried, order, log)]
-        shown = [line for line in lines if line["eta"]]
+        shown = []
+        for text, style, points, stable in step_lines(tried, order, log):
+            is_shown = np.logical_and.reduce([np.isfinite(points[key]) for key in ("mean", "low", "high")])
+            is_shown &= points["x"] > 0
+            rounded = {key: [float(f"{value:.5g}") for value in values[is_shown]] for key, values in points.items()}
+            ends = [float(stable.min()), float(stable.max())] if len(stable) else None
+            if rounded["x"]:
+                curve = {"eta": rounded.pop("x"), **rounded, "stable": ends}
+                shown.append({"label": text, **style.web(), **curve})
         if shown and max(len(line["eta"]) for line in shown) > 1:
             drawn.append({"variant": variant, "title": f"{label.text}, at the end", "log": log, "methods": shown})
     return drawn
-
-
-def _line_values(line: StepLine) -> dict[str, Any]:
-    points = line.points
-    kept = np.isfinite(points["mean"]) & np.isfinite(points["low"]) & np.isfinite(points["high"]) & (points["x"] > 0)
-    rounded = {key: [float(f"{value:.5g}") for value in values[kept]] for key, values in points.items()}
-    return {
-        "label": line.text,
-        **line.style.web(),
-        "eta": rounded["x"],
-        **{key: rounded[key] for key in ("mean", "low", "high")},
-        "stable": [float(line.stable.min()), float(line.stable.max())] if len(line.stable) else None,
-    }
 
 
 def profile(study: Study, metric: str) -> dict[str, Any] | None:
@@ -646,7 +612,11 @@ def profile(study: Study, metric: str) -> dict[str, Any] | None:
     # rounded, so that ratios that are equal but for the last bits are one step of the profile
     finite = np.unique(np.round(ratios[np.isfinite(ratios)], 6))
     factors = [*finite.tolist(), float(finite.max()) * 1.2]  # the last step is drawn to beyond its factor
-    ranks, looks = _ranks(ends), method_looks(first)
+    # ranks in each variant and replicate, where equal methods share theirs
+    common = sorted(set.intersection(*(set(by) for variant in ends for by in variant)))
+    values = [[[by[replicate] for by in variant] for variant in ends] for replicate in common]
+    ranks = rankdata(values, axis=2).mean(1) if common else np.full((1, len(shared)), math.nan)
+    looks = method_looks(first)
     methods = []
     for number, label in enumerate(shared):
         mean, half = interval(ranks[:, number])
@@ -670,15 +640,6 @@ def _ends(result: Result, label: str, metric: str) -> dict[int, float]:
     return dict(last.group_by("replicate", maintain_order=True).agg(lost.mean().alias("end")).iter_rows())
 
 
-def _ranks(ends: list[list[dict[int, float]]]) -> np.ndarray:
-    """Return [replicates, methods]: the mean over variants of a method's rank, where equal ones share theirs."""
-    common = set.intersection(*(set(by) for variant in ends for by in variant))
-    if not common:
-        return np.full((1, len(ends[0])), math.nan)
-    values = np.array([[[by[replicate] for by in variant] for variant in ends] for replicate in sorted(common)])
-    return rankdata(values, axis=2).mean(1)
-
-
 # --- tuning -----------------------------------------------------------------------------------------------------------
 
 
@@ -696,10 +657,46 @@ def tuning_grids(study: Study) -> list[dict[str, Any]]:
         pl.col("stage").min(),
         pl.col("chosen").any(),
     )
-    return [
-        {"variant": str(variant), "algorithm": str(algorithm), **_grid(tried)}
-        for (variant, algorithm), tried in merged.group_by("variant", "algorithm", maintain_order=True)
-    ]
+    grids = []
+    for (variant, algorithm), tried in merged.group_by("variant", "algorithm", maintain_order=True):
+        own = [name for name in hyper if tried[name].null_count() < len(tried)]
+        varied = [name for name in own if tried[name].n_unique() > 1] or own[:1]
+        across = "eta" if "eta" in varied else next(iter(varied), None)
+        up = [name for name in varied if name != across]
+        rows = tried.sort(*up, *([across] if across else [])).to_dicts()
+        # numbers by size, then the rest by name
+        columns = sorted(
+            {row[across] if across else "" for row in rows},
+            key=lambda value: (False, value, "") if isinstance(value, (int, float)) else (True, 0.0, str(value)),
+        )
+        lines = list(dict.fromkeys(tuple(row[name] for name in up) for row in rows))
+        # a logarithmic axis for the step sizes, if they can have one
+        positive = all(isinstance(value, (int, float)) and math.isfinite(value) and value > 0 for value in columns)
+        grids.append(
+            {
+                "variant": str(variant),
+                "algorithm": str(algorithm),
+                "across": SYMBOLS.get(across or "", across or "setting"),
+                "up": ", ".join(SYMBOLS.get(name, name) for name in up),
+                "columns": [format_value(value) for value in columns],
+                "numbers": columns if positive else None,
+                "lines": [", ".join(format_value(value) for value in line) for line in lines],
+                "settings": [
+                    {
+                        "column": columns.index(row[across] if across else ""),
+                        "line": lines.index(tuple(row[name] for name in up)),
+                        "setting": row["setting"],
+                        "value": row["value"] if row["value"] is not None and math.isfinite(row["value"]) else None,
+                        "diverged": int(row["diverged"] or 0),
+                        "stage": int(row["stage"] or 0),
+                        "chosen": bool(row["chosen"]),
+                        "between": None if row.get(MARKS[0]) is None else format_criterion(row),
+                    }
+                    for row in rows
+                ],
+            }
+        )
+    return grids
 
 
 def chosen_settings(study: Study) -> pl.DataFrame | None:
@@ -717,39 +714,3 @@ def chosen_settings(study: Study) -> pl.DataFrame | None:
     table = best.join(counts, on=tried, how="left", maintain_order="left")
     table = table if study.tuning["replicate"].n_unique() > 1 else table.drop("replicate")
     return table if len(study.results) > 1 else table.drop("variant")
-
-
-def _grid(tried: pl.DataFrame) -> dict[str, Any]:
-    hyper = [name for name in tried.columns if name not in TUNING and tried[name].null_count() < len(tried)]
-    varied = [name for name in hyper if tried[name].n_unique() > 1] or hyper[:1]
-    across = "eta" if "eta" in varied else next(iter(varied), None)
-    up = [name for name in varied if name != across]
-    rows = tried.sort(*up, *([across] if across else [])).to_dicts()
-    # numbers by size, then the rest by name
-    columns = sorted(
-        {row[across] if across else "" for row in rows},
-        key=lambda value: (False, value, "") if isinstance(value, (int, float)) else (True, 0.0, str(value)),
-    )
-    lines = list(dict.fromkeys(tuple(row[name] for name in up) for row in rows))
-    # a logarithmic axis for the step sizes, if they can have one
-    positive = all(isinstance(value, (int, float)) and math.isfinite(value) and value > 0 for value in columns)
-    return {
-        "across": SYMBOLS.get(across or "", across or "setting"),
-        "up": ", ".join(SYMBOLS.get(name, name) for name in up),
-        "columns": [format_value(value) for value in columns],
-        "numbers": columns if positive else None,
-        "lines": [", ".join(format_value(value) for value in line) for line in lines],
-        "settings": [
-            {
-                "column": columns.index(row[across] if across else ""),
-                "line": lines.index(tuple(row[name] for name in up)),
-                "setting": row["setting"],
-                "value": row["value"] if row["value"] is not None and math.isfinite(row["value"]) else None,
-                "diverged": int(row["diverged"] or 0),
-                "stage": int(row["stage"] or 0),
-                "chosen": bool(row["chosen"]),
-                "between": None if row.get(MARKS[0]) is None else format_criterion(row),
-            }
-            for row in rows
-        ],
-    }

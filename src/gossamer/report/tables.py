@@ -13,7 +13,7 @@ from gossamer.basics.text import GREEK, format_number
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import Label, fit_unit
 from gossamer.report.names import display_name
-from gossamer.results.runs import MethodRuns
+from gossamer.results.result import MethodRuns
 from gossamer.results.statistics import difference, joint_level
 
 if TYPE_CHECKING:

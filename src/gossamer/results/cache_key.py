@@ -113,10 +113,25 @@ class _Walk:
             if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
                 self._note(type(value).__name__, repr(value))
             elif isinstance(value, (np.ndarray, np.generic, jax.Array)):
-                self._add_array(value)
+                if isinstance(value, Tracer):
+                    raise Unknown("a value that JAX is tracing is no number yet")
+                if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+                    self._note("key", str(value.dtype))
+                    value = jax.random.key_data(value)
+                array = np.asarray(value)
+                self._note("array", repr(array.dtype), array.shape)
+                self.add(*array.ravel().tolist()) if array.dtype.hasobject else self.hash.update(array.tobytes())
             elif isinstance(value, (list, tuple, dict, set, frozenset)):
                 # never as met before: processes differ in whether equal containers are one object
-                self._add_container(value)
+                self._note(type(value).__name__, len(value))
+                if type(value) not in (list, tuple, dict, set, frozenset):
+                    self.add(type(value))
+                if isinstance(value, dict):
+                    self.add(*value.keys(), *value.values())
+                elif isinstance(value, (set, frozenset)):
+                    self._note(*sorted([digest(part) for part in value]))  # processes differ in the order of a set
+                else:
+                    self.add(*value)
             elif (mark := (id(value), names if isinstance(value, types.ModuleType) else frozenset())) in self._met:
                 self._note("met", self._met[mark][0])  # so that circles end
             else:
@@ -128,34 +143,18 @@ class _Walk:
                 elif isinstance(value, type):
                     self._add_class(value)
                 elif isinstance(value, types.ModuleType):
-                    self._add_module(value, names)
+                    package = _origin_of(value)
+                    self._note("module", package, value.__name__)
+                    held = {} if package else {name: part for name, part in vars(value).items() if name[:2] != "__"}
+                    for name in sorted(names & held.keys() if names else held):
+                        self._note("in module", name)
+                        self.add(held[name], names=names)
                 else:
                     self._add_object(value)
 
     def _note(self, *words: Any) -> None:
         text = repr(words).encode("utf-8", "surrogatepass")
         self.hash.update(f"{len(text)}:".encode() + text)
-
-    def _add_array(self, value: Any) -> None:
-        if isinstance(value, Tracer):
-            raise Unknown("a value that JAX is tracing is no number yet")
-        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            self._note("key", str(value.dtype))
-            value = jax.random.key_data(value)
-        array = np.asarray(value)
-        self._note("array", repr(array.dtype), array.shape)
-        self.add(*array.ravel().tolist()) if array.dtype.hasobject else self.hash.update(array.tobytes())
-
-    def _add_container(self, value: Any) -> None:
-        self._note(type(value).__name__, len(value))
-        if type(value) not in (list, tuple, dict, set, frozenset):
-            self.add(type(value))
-        if isinstance(value, dict):
-            self.add(*value.keys(), *value.values())
-        elif isinstance(value, (set, frozenset)):
-            self._note(*sorted(digest(part) for part in value))  # processes differ in the order of a set
-        else:
-            self.add(*value)
 
     def _add_function(self, function: types.FunctionType) -> None:
         code, space = function.__code__, function.__globals__
@@ -190,14 +189,6 @@ class _Walk:
             self._note("attribute", name)
             inner = ("fget", "fset", "fdel", "func", "__func__") if isinstance(value, WRAPPERS) else ()
             self.add(*([getattr(value, part, None) for part in inner] or [value]))
-
-    def _add_module(self, module: types.ModuleType, names: frozenset[str]) -> None:
-        package = _origin_of(module)
-        self._note("module", package, module.__name__)
-        held = {name: value for name, value in vars(module).items() if not package and not name.startswith("__")}
-        for name in sorted(names & held.keys() if names else held):
-            self._note("in module", name)
-            self.add(held[name], names=names)
 
     def _add_object(self, value: Any) -> None:
         """Add an object by its class and its state, as pickle would take it apart."""

@@ -11,8 +11,7 @@ from gossamer.basics.html import tag
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_number, some
 from gossamer.core import InputError, brief
-from gossamer.results.result import Key, Result, last_rows
-from gossamer.results.runs import MethodRuns
+from gossamer.results.result import MethodRuns, Result, last_rows
 from gossamer.results.statistics import difference, interval, joint_level
 from gossamer.results.study import (
     ROUNDING,
@@ -115,7 +114,14 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
     is_single = len(first.results) == len(second.results) == 1
     if is_single:  # two results are compared whatever their variants are called
         first, second = (Study("", "", one.spec, {"": one.result}, None) for one in (first, second))
-    pairs = _match_methods(first, second)
+    pairs = {}  # the variants and methods that both ran, by those of the first
+    for variant in (variant for variant in first.results if variant in second.results):
+        own, others = first.results[variant].states, second.results[variant].states
+        for key in own:
+            namesakes = [other for other in others if other[0] == key[0]]
+            is_alone = len(namesakes) == sum(other[0] == key[0] for other in own) == 1
+            if key in others or is_alone:  # of the same setting, or, where each side has it once, of the same algorithm
+                pairs[variant, key] = variant, key if key in others else namesakes[0]
     only = [
         [
             f"{variant}: {label}" if variant else label
@@ -163,22 +169,6 @@ def find_changes(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[st
     """Return the keys whose values differ, in the order of the first, with both values."""
     keys = dict.fromkeys([*first, *second])
     return [(key, first.get(key), second.get(key)) for key in keys if first.get(key) != second.get(key)]
-
-
-def _match_methods(first: Study, second: Study) -> dict[tuple[str, Key], tuple[str, Key]]:
-    """Return the variants and methods that both ran, by those of the first.
-
-    A method has a partner of the same setting, or, where each side has the algorithm once, of the same algorithm.
-    """
-    pairs = {}
-    for variant in (variant for variant in first.results if variant in second.results):
-        own, others = first.results[variant].states, second.results[variant].states
-        for key in own:
-            namesakes = [other for other in others if other[0] == key[0]]
-            is_alone = len(namesakes) == sum(other[0] == key[0] for other in own) == 1
-            if key in others or is_alone:
-                pairs[variant, key] = variant, key if key in others else namesakes[0]
-    return pairs
 
 
 def _judge(first: MethodRuns, second: MethodRuns, level: float, rounding: float) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Tables of runs for other packages: pandas, xarray, all that read Arrow, and logs."""
 
 import abc
-import importlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from gossamer.metrics import COLUMNS, Label
 
 PAID = ("queries", "bytes_sent", "messages", "releases")
 """The columns in which all seeds of a method have the same."""
+
+OTHERWISE = "or take frame(), a frame of polars"
 
 
 class RunTable(abc.ABC):
@@ -33,7 +34,7 @@ class RunTable(abc.ABC):
 
     def to_pandas(self) -> Any:
         """Return the rows of `frame` as a pandas DataFrame: a number that is missing is NaN."""
-        pandas = _import("pandas", "to_pandas")
+        pandas = MissingPackage.import_for("to_pandas()", "pandas", OTHERWISE)
         return pandas.DataFrame({column.name: column.to_numpy() for column in self.frame()})
 
     def to_xarray(self) -> Any:
@@ -44,7 +45,7 @@ class RunTable(abc.ABC):
         label and round, a clock's seconds by seed as well. So are `status` and `end`, the status and the round of the
         last row of each run. Metrics of the end have no rounds. A value that was not measured is NaN, and a text "".
         """
-        xarray = _import("xarray", "to_xarray")
+        xarray = MissingPackage.import_for("to_xarray()", "xarray", OTHERWISE)
         outer = ["variant"] if "variant" in (frame := self.frame()).columns else []
         is_single = pl.col("setting").n_unique().over(*outer, "algorithm") == 1
         title = pl.when(is_single).then("algorithm").otherwise(pl.format("{}({})", "algorithm", "setting"))
@@ -131,10 +132,3 @@ def keeping_log(log: Any) -> Iterator[Callable[[RunTable], None]]:
     finally:
         if opened is not log and isinstance(opened, Tracker):
             attempt(opened.close)  # which may send the last rows
-
-
-def _import(name: str, wanted: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as missing:
-        raise MissingPackage.of(f"{wanted}()", name, "or take frame(), a frame of polars") from missing

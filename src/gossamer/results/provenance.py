@@ -14,9 +14,9 @@ from gossamer.core import InputError
 
 HERE = Path(__file__).resolve().parents[1]
 
-ABOVE = ("__main__", "cli", "papers", "explore", "report", "theory", "experiments", "specs", "torch", "examples")
+ABOVE = ("__main__", "cli", "papers", "explore", "report", "theory", "worst", "experiments", "specs", "torch")
 """The rooms above the engine, or beside it, which no number of a run depends on: a cell's key holds the contents of
-all that they hand to the engine. Every other room counts, and so does a new one. (Installed packages hold examples.)"""
+all that they hand to the engine. Every other room counts, and so does a new one."""
 
 
 def digest_rooms(folder: Path) -> dict[str, str]:
@@ -25,7 +25,7 @@ def digest_rooms(folder: Path) -> dict[str, str]:
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.cc")]):
         name = path.relative_to(folder)
         room = name.parts[0].removesuffix(".py")
-        if room not in ABOVE:
+        if room not in ABOVE and room != "examples":  # which installed packages hold
             data = path.read_bytes()
             rooms.setdefault(room, hashlib.sha256()).update(f"{name.as_posix()} {len(data)}\n".encode() + data)
     return {room: digest.hexdigest()[:24] for room, digest in rooms.items()}

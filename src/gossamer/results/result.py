@@ -3,14 +3,14 @@
 import glob
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from gossamer.core import InputError, nearest
 from gossamer.metrics import AXES, COLUMNS, OURS, Label
 from gossamer.results import privacy
 from gossamer.results.exports import RunTable
-from gossamer.results.statistics import interval
+from gossamer.results.statistics import by_replicate, interval
 from gossamer.results.store import pack, unpack
 
 if TYPE_CHECKING:
@@ -98,29 +98,32 @@ class Summary:
     def layout(self) -> Table:
         """Return the columns that a reader needs, as text."""
         table = self.table
+        columns: dict[str, list[str]] = {name: table[name].to_list() for name in TEXTS if name in table.columns}
         shown = [name for name, label in self.metrics.items() if label.summary and name in table.columns]
-        names = [name for name in shown if table[name].null_count() < len(table)]
-        texts = [name for name in TEXTS if name in table.columns]
-        timed, private = "seconds" in table.columns, "epsilon" in table.columns
-        has_targets = table["reached"].null_count() < len(table)
-        head = [*texts, *names, *(column.short for column in TOTALS)]
-        powered = "joules" in table.columns
-        head += [*["seconds"] * timed, *["joules"] * powered, "diverged", *["reached"] * has_targets, *["ε"] * private]
-        body = []
-        for row in table.iter_rows(named=True):
-            cells = [row[name] for name in texts]
-            cells += [format_number(row[name], row[f"{name}_±"], missing="-") for name in names]
-            paid = [(row[column.name] / column.unit, column.total) for column in TOTALS]
-            cells += [format_number(value, digits=digits) if digits else f"{value:,.0f}" for value, digits in paid]
-            cells += [format_number(row["seconds"], row["seconds_±"], missing="-")] if timed else []
-            cells += [format_number(row["joules"], missing="-")] if powered else []
-            cells += [
-                f"{row['diverged']} of {row['seeds']}" + ", ended above its start" * bool(row["ended_above_start"])
-            ]
-            cells += [f"{row['reached'] or 0} of {row['seeds']}"] if has_targets else []
-            cells += [format_number(row["epsilon"], missing="-")] if private else []
-            body.append(cells)
-        return Table(head, body, [name not in TEXTS for name in head])
+
+        def with_half(name: str) -> list[str]:
+            pairs = table.select(name, f"{name}_±").iter_rows()
+            return [format_number(value, half, missing="-") for value, half in pairs]
+
+        for name in shown:
+            if table[name].null_count() < len(table):
+                columns[name] = with_half(name)
+        for column in TOTALS:
+            paid = [value / column.unit for value in table[column.name]]
+            digits = column.total
+            columns[column.short] = [format_number(one, digits=digits) if digits else f"{one:,.0f}" for one in paid]
+        if "seconds" in table.columns:
+            columns["seconds"] = with_half("seconds")
+        if "joules" in table.columns:
+            columns["joules"] = [format_number(value, missing="-") for value in table["joules"]]
+        lost = table.select("diverged", "seeds", "ended_above_start").iter_rows()
+        columns["diverged"] = [f"{k} of {seeds}" + ", ended above its start" * bool(above) for k, seeds, above in lost]
+        if table["reached"].null_count() < len(table):
+            columns["reached"] = [f"{k or 0} of {seeds}" for k, seeds in table.select("reached", "seeds").iter_rows()]
+        if "epsilon" in table.columns:
+            columns["ε"] = [format_number(value, missing="-") for value in table["epsilon"]]
+        rows = list(zip(*columns.values(), strict=True))
+        return Table([*columns], rows, [name not in TEXTS for name in columns])
 
     def __str__(self) -> str:
         table = self.layout()
@@ -395,24 +398,70 @@ def runs_frame(
     for seed, run in runs.items():
         has_diverged = run.diverged >= 0
         alive = run.rounds < run.diverged if has_diverged else slice(None)
-        columns: dict[str, Any] = {"round": run.rounds[alive].tolist() + [run.diverged] * has_diverged}
-        height = len(columns["round"])
+        rounds = np.append(run.rounds[alive], [run.diverged] * has_diverged).astype(np.int64)
         end = "diverged" if has_diverged else "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
-        columns["status"] = ["ok"] * (height - 1) + [end]
+        status = ["ok"] * (len(rounds) - 1) + [end]
+        columns: dict[str, Any] = {"replicate": replicates[seed], "seed": seed, "round": rounds, "status": status}
         for name in metrics:
+            values = columns[name] = np.full(len(rounds), np.nan)
             if name in run.metrics:
-                values = [*run.metrics[name][alive].astype(float).tolist(), *[None] * has_diverged]
-            else:
-                # of the end, or not measured in this run at all: both have no value in the rows before
-                values = [None] * (height - 1) + [None if has_diverged else run.ends.get(name)]
-            is_shown = [value is not None and abs(value) <= LARGEST_METRIC for value in values]
-            columns[name] = [value if shown else None for value, shown in zip(values, is_shown, strict=True)]
-        frame = pl.DataFrame(columns, schema_overrides={"round": pl.Int64} | dict.fromkeys(metrics, pl.Float64))
-        keys = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
-        keys += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
-        counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
-        parts.append(frame.select(*keys, pl.all(), *counts))
-    return pl.concat(parts)
+                measured = run.metrics[name][alive]
+                values[: len(measured)] = measured
+            elif not has_diverged:  # of the end, or not measured in this run at all
+                values[-1] = run.ends.get(name, np.nan)
+        parts.append(pl.DataFrame(columns, schema_overrides={"replicate": pl.Int64, "seed": pl.Int64}))
+    # a figure and a mean have no use for what is not finite, or nearly so
+    values = pl.col(list(metrics))
+    return pl.concat(parts).select(
+        pl.lit(algorithm).alias("algorithm"),
+        pl.lit(setting).alias("setting"),
+        pl.col("replicate", "seed", "round").cast(pl.Int64),
+        "status",
+        pl.when(values.is_finite() & (values.abs() <= LARGEST_METRIC)).then(values),
+        *((start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()),
+    )
+
+
+class SeedRun(NamedTuple):
+    """The costs and the metric of a run at the rounds at which the metric was measured."""
+
+    costs: dict[str, np.ndarray]
+    """By axis of figures, such as rounds and bytes."""
+    values: np.ndarray
+    status: str
+
+
+class MethodRuns(NamedTuple):
+    """The runs of one method for one metric, as verdicts and comparisons read them from a table."""
+
+    by_seed: dict[int, SeedRun]
+    replicates: dict[int, int]
+    """The replicate of each seed."""
+    last: int
+    """The last round."""
+
+    @staticmethod
+    def of(rows: pl.DataFrame, key: Key, metric: str, axes: Sequence[str] = ()) -> "MethodRuns":
+        """Return the runs of a method among rows of a result's table, with their costs on some axes."""
+        own = rows.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
+        runs = {}
+        for (seed,), each in own.group_by("seed", maintain_order=True):
+            known = each.filter(pl.col(metric).is_finite())
+            costs = {axis: known[AXES[axis].name].cast(pl.Float64).to_numpy() for axis in axes}
+            runs[int(str(seed))] = SeedRun(costs, known[metric].to_numpy(), str(each["status"][-1]))
+        return MethodRuns(runs, dict(own.select("seed", "replicate").iter_rows()), int(own["round"].to_numpy().max()))
+
+    @property
+    def lost(self) -> int:
+        """The number of runs that diverged or have no value."""
+        return sum([run.status == "diverged" or not len(run.values) for run in self.by_seed.values()])
+
+    @property
+    def ends(self) -> dict[int, float]:
+        """The last value of each replicate, the mean over its seeds without those that diverged."""
+        alive = {seed: run for seed, run in self.by_seed.items() if run.status != "diverged" and len(run.values)}
+        # the seeds of one tuning are not independent: they are averaged before anything is compared
+        return by_replicate({seed: float(run.values[-1]) for seed, run in alive.items()}, self.replicates)
 
 
 def last_rows(frame: pl.DataFrame) -> pl.DataFrame:

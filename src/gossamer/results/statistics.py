@@ -36,7 +36,8 @@ def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> 
     """Return the mean of independent values and the half-width of its interval (Student's t): NaN from one value."""
     if len(values) < 2:
         return float(values.mean()), math.nan
-    return float(values.mean()), float(half_width(np.array(len(values)), values.std(ddof=1), level))
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean()), float(_student(len(values) - 1, error, level))
 
 
 def joint_level(count: int) -> float:

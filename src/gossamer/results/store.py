@@ -50,12 +50,13 @@ class Store:
             return None
         request, path = self._locate(key)
         try:
+            if not path.exists():
+                self._explain(request, _code_of(key))
+                return None
             stored, arrays = read_cell(path)
             if stored != json.loads(json.dumps(key)):  # as JSON has it, in which a tuple is a list
                 raise Damaged("it is the cell of another run")
             return arrays
-        except FileNotFoundError:
-            self._explain(request, _code_of(key))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
         except Exception as error:  # whatever a damaged file leads to
@@ -80,9 +81,11 @@ class Store:
 
     def _locate(self, key: CellKey) -> tuple[str, Path]:
         """Return the hash of what was asked for, and the file of the cell."""
-        asked = {name: value for name, value in key.get("setting", {}).items() if name != MADE_BY}
-        texts = [json.dumps(part, sort_keys=True, allow_nan=False) for part in ({**key, "setting": asked}, key)]
-        request, whole = [hashlib.sha256(text.encode()).hexdigest()[:24] for text in texts]
+        asked = {**key, "setting": {**key.get("setting", {}), MADE_BY: None}}
+        request, whole = [
+            hashlib.sha256(json.dumps(part, sort_keys=True, allow_nan=False).encode()).hexdigest()[:24]
+            for part in (asked, key)
+        ]
         return request, self.folder / f"{request}-{whole}.cell"
 
     def _explain(self, request: str, now: Mapping[str, Any]) -> None:

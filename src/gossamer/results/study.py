@@ -123,11 +123,13 @@ class Study(RunTable):
         """Return the rows of all results as `Result.frame` has them, under the names of their variants."""
         if list(self.results) == [""]:
             return self.result.frame()
-        frames = self.results.items()
-        return pl.concat(
-            [result.frame().select(pl.lit(variant).alias("variant"), pl.all()) for variant, result in frames],
-            how="diagonal",
-        )
+        return self._stack([result.frame() for result in self.results.values()])
+
+    def _stack(self, frames: Iterable[Any]) -> pl.DataFrame:
+        """Return a table of each variant as one, with the variant in front."""
+        named = zip(self.results, frames, strict=True)
+        parts = [frame.select(pl.lit(variant).alias("variant"), pl.all()) for variant, frame in named]
+        return pl.concat(parts, how="diagonal_relaxed")
 
     def curves(self) -> dict[str, Result]:
         """Return the results by figure: one for each variant, or, where each has one algorithm, all in one."""
@@ -152,17 +154,10 @@ class Study(RunTable):
         # a report asks for it four times: for its page, two files and their LaTeX
         if list(self.results) == [""]:
             return self.result.summary()
-        parts = {variant: result.summary() for variant, result in self.results.items()}
-
-        def stack(frames: Iterable[Any]) -> pl.DataFrame:
-            named = zip(self.results, frames, strict=True)
-            variants = [frame.select(pl.lit(variant).alias("variant"), pl.all()) for variant, frame in named]
-            return pl.concat(variants, how="diagonal_relaxed")
-
-        table = stack(part.table for part in parts.values())
-        ends = stack(part.ends for part in parts.values())
-        labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
-        notes = dict.fromkeys(note for part in parts.values() for note in part.notes)
+        parts = [result.summary() for result in self.results.values()]
+        labels = {name: label for part in parts for name, label in part.metrics.items()}
+        notes = dict.fromkeys(note for part in parts for note in part.notes)
+        table, ends = (self._stack([getattr(part, name) for part in parts]) for name in ("table", "ends"))
         return Summary(table, labels, ends, (*describe_differences(find_differences(self.results)), *notes))
 
     def across(self, metric: str = "loss") -> Across:
@@ -199,17 +194,14 @@ class Study(RunTable):
         is_one_problem = set(SHARED["problem"]) & find_differences(self.results, problems).keys() == set()
         compared = self.curves() if is_one_problem else self.results
         matters = stated.get("matters") if matters is None else matters
-        return judge_methods(compared, metric, matters, self._tuned_rounds())
-
-    def _tuned_rounds(self) -> dict[tuple[str, str], int]:
-        """Return the rounds for which each algorithm was tuned, by variant and name; none if tuning counted rounds."""
-        found: dict[tuple[str, str], int] = {}
+        # the rounds for which each algorithm was tuned, by variant and name; none if tuning counted rounds
+        rounds: dict[tuple[str, str], int] = {}
         if self.tuning is not None and {"rounds", "criterion"} <= {*self.tuning.columns}:
             tried = self.tuning.filter(pl.col("criterion") != "rounds").drop_nulls("rounds")
-            for variant, title, rounds in tried.select("variant", "algorithm", "rounds").unique().iter_rows():
-                found[variant, title.partition(" (")[0]] = rounds
-                found["", variant] = rounds  # where variants with one algorithm each are the methods
-        return found
+            for variant, title, number in tried.select("variant", "algorithm", "rounds").unique().iter_rows():
+                rounds[variant, title.partition(" (")[0]] = number
+                rounds["", variant] = number  # where variants with one algorithm each are the methods
+        return judge_methods(compared, metric, matters, rounds)
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """Draw one variant, or all where each has a single algorithm: see `Result.plot`."""

@@ -22,19 +22,19 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import chain, combinations, islice, product
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from gossamer.basics.html import Markup, tag
+from gossamer.basics.sizes import shown
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_duration, format_number, join_words, plural
 from gossamer.core import InputError, Range
 from gossamer.metrics import AXES
-from gossamer.results.result import Result
-from gossamer.results.runs import MethodRuns, SeedRun
+from gossamer.results.result import MethodRuns, Result, SeedRun
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
 from gossamer.results.study import ROUNDING
 
@@ -68,8 +68,7 @@ def format_amount(currency: str, amount: float) -> str:
         return format_duration(amount)
     if currency == "joules":
         return f"{format_number(amount, digits=3)} J"
-    power = min(3, max(0, int(math.log10(max(amount, 1)) // 3)))
-    return f"{amount / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
+    return shown(amount)
 
 
 @dataclass(frozen=True)
@@ -157,31 +156,28 @@ class MethodVerdicts:
     @property
     def standings(self) -> list["Placing"]:
         """The leader and the others, for each variant, currency and amount; currencies of the same verdicts are one."""
-        found = []
-        for variant in dict.fromkeys(one.variant for one in self.verdicts):
-            groups: dict[tuple[int, ...], list[str]] = {}
-            for currency in CURRENCIES:
-                of_it = [k for k, one in enumerate(self.verdicts) if one.variant == variant and currency in one.amounts]
-                for places in self._at_one_amount(of_it, currency):
-                    groups.setdefault(places, []).append(currency)
-            for places, currencies in groups.items():
-                found.append(self._stand(variant, [self.verdicts[k] for k in places], currencies))
-        return found
-
-    def _at_one_amount(self, places: list[int], currency: str) -> list[tuple[int, ...]]:
-        """Return verdicts in groups of nearly one amount: pairs of other prices have other budgets."""
-        groups: list[list[int]] = []
-        for k in sorted(places, key=lambda k: self.verdicts[k].amounts[currency]):
-            amount = self.verdicts[k].amounts[currency]
-            if groups and (self.kind == "cost" or amount <= self.verdicts[groups[-1][0]].amounts[currency] / NEAR):
-                groups[-1].append(k)
-            else:
-                groups.append([k])
-        return [tuple(sorted(group)) for group in groups]
+        groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+        for variant, currency in product(dict.fromkeys([one.variant for one in self.verdicts]), CURRENCIES):
+            of_it = [(one.amounts.get(currency), k) for k, one in enumerate(self.verdicts) if one.variant == variant]
+            # pairs of other prices have other budgets: those at nearly one amount stand together
+            near: list[list[int]] = []
+            least = math.inf
+            for amount, k in sorted([(amount, k) for amount, k in of_it if amount is not None]):
+                if near and (self.kind == "cost" or amount <= least / NEAR):
+                    near[-1].append(k)
+                else:
+                    least = amount
+                    near.append([k])
+            for places in near:
+                groups.setdefault((variant, tuple(sorted(places))), []).append(currency)
+        return [
+            self._stand(variant, [self.verdicts[k] for k in places], currencies)
+            for (variant, places), currencies in groups.items()
+        ]
 
     def _stand(self, variant: str, pairs: list[MethodVerdict], currencies: list[str]) -> "Placing":
-        wins = Counter(one.first for one in pairs) + Counter(one.first for one in pairs if one.verdict == "ahead")
-        names = dict.fromkeys(name for one in pairs for name in (one.first, one.second))
+        wins = Counter([one.first for one in pairs] + [one.first for one in pairs if one.verdict == "ahead"])
+        names = dict.fromkeys(chain.from_iterable([(one.first, one.second) for one in pairs]))
         leader = max(names, key=wins.__getitem__)
         others: dict[str, list[tuple[str, str]]] = {}
         for one in pairs:
@@ -192,7 +188,7 @@ class MethodVerdicts:
                 effect = one.interval if is_behind else f"which is better by {one.interval}"
                 others.setdefault("behind" if is_behind else one.words, []).append((one.first, effect))
         rest = [one for one in pairs if leader not in (one.first, one.second)] if len(names) <= 3 else []
-        amounts = [format_amount(currency, max(one.amounts[currency] for one in pairs)) for currency in currencies]
+        amounts = [format_amount(currency, max([one.amounts[currency] for one in pairs])) for currency in currencies]
         equal = join_words(currencies)
         where = f"in {equal} until the target" if self.kind == "cost" else f"at equal {equal} ({', '.join(amounts)})"
         return Placing(f"{variant}: {where}" if variant else where[0].upper() + where[1:], leader, others, rest)
@@ -203,7 +199,7 @@ class MethodVerdicts:
         lines = []
         for where, leader, others, rest in self.standings:
             parts = [
-                f"{words} {', '.join(f'{name} ({effect})' for name, effect in several)}"
+                f"{words} {', '.join([f'{name} ({effect})' for name, effect in several])}"
                 for words, several in others.items()
             ]
             parts += [f"{one.first} is {one.words} {one.second} ({one.interval})" for one in rest]
@@ -326,17 +322,16 @@ def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[st
     for method, key in result.labels.items():
         runs = MethodRuns.of(result.table, key, metric, axes)
         several = list(runs.by_seed.values())
-        lost = sum(run.status == "diverged" for run in several)
-        reached = sum(run.status == "reached" for run in several)
-        if lost:
+        statuses = Counter([run.status for run in several])
+        if lost := statuses["diverged"]:
             notes.append(f"{method} is not compared: {lost} of {plural(len(several), 'run')} diverged.")
-        elif has_target and reached < len(several):
+        elif has_target and (reached := statuses["reached"]) < len(several):
             notes.append(f"{method} is not compared: {reached} of {plural(len(several), 'run')} reached the target.")
         elif runs.lost:
             notes.append(f"{method} is not compared: {metric} was not measured in all its runs.")
         else:
             found[method] = runs
-            start, end = (float(np.mean([run.values[k] for run in several])) for k in (0, -1))
+            start, end = np.mean([[run.values[0], run.values[-1]] for run in several], axis=0).tolist()
             if (end < start) if result.metrics[metric].better == "higher" else (end > start):
                 planned = key[0].partition(" (")[0] in PLANNED
                 hint = "gossamer plan says which are stable" if planned else "try smaller ones, as gossamer tune does"
@@ -351,8 +346,8 @@ class Scores(NamedTuple):
     """The scores of two methods at one budget."""
 
     amounts: dict[str, float]
-    scores: dict[str, dict[int, float]]
-    """By method and replicate: the metric, its logarithm, or that of the cost."""
+    scores: dict[str, np.ndarray]
+    """By method, for each replicate: the metric, its logarithm, or that of the cost."""
     start: float
     """The mean of the metric at the start."""
     resolution: float = 0.0
@@ -371,21 +366,47 @@ def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
         budget = find_budget(costs)
         if budget is None or budget <= 0:
             continue
-        highs = [int(np.searchsorted(own, budget, "right")) for own in costs]
-        # where the last tenth holds no mark, the last one before the budget is read
-        lows = [min(int(np.searchsorted(own, END * budget)), high - 1) for own, high in zip(costs, highs, strict=True)]
-        ends = list(zip(several, highs, strict=True))
-        amounts = {axis: max(float(run.costs[axis][high - 1]) for run, high in ends) for axis in group}
-        windows.setdefault(tuple(zip(lows, highs, strict=True)), {}).update(amounts)
+        window = []
+        for own in costs:
+            high = int(np.searchsorted(own, budget, "right"))
+            # where the last tenth holds no mark, the last one before the budget is read
+            window.append((min(int(np.searchsorted(own, END * budget)), high - 1), high))
+        paid = windows.setdefault(tuple(window), {})
+        for axis in group:
+            paid[axis] = max([float(run.costs[axis][high - 1]) for run, (_, high) in zip(several, window, strict=True)])
     readings = []
-    for places, amounts in windows.items():
-        means = [float(run.values[low:high].mean()) for run, (low, high) in zip(several, places, strict=True)]
+    for window, amounts in windows.items():
+        means = [float(run.values[low:high].mean()) for run, (low, high) in zip(several, window, strict=True)]
         if log:  # a metric may come to 0 exactly
             means = [math.log(max(value, 1e-300)) for value in means]
-        last = [int(run.costs["rounds"][high - 1]) for run, (_, high) in zip(several, places, strict=True)]
-        rounds = {name: round(max(own.values())) for name, own in _by_method(runs, last).items()}
-        readings.append(Scores(amounts, _by_method(runs, means), start, rounds=rounds))
+        last = iter([int(run.costs["rounds"][high - 1]) for run, (_, high) in zip(several, window, strict=True)])
+        rounds = {name: max(islice(last, len(own.by_seed))) for name, own in runs.items()}
+        readings.append(Scores(amounts, _over_replicates(runs, means), start, rounds=rounds))
     return readings
+
+
+def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
+    """Read the logarithm of what two methods paid until they reached the target."""
+    several = [run for own in runs.values() for run in own.by_seed.values()]
+    readings = []
+    for group in _group_currencies(several):
+        costs = [run.costs[group[0]] for run in several]
+        if min([own[-1] for own in costs]) <= 0:
+            continue  # a run that starts at the target pays nothing
+        steps = max([math.log(own[-1] / own[-2]) if len(own) > 1 and own[-2] > 0 else math.inf for own in costs])
+        scores = _over_replicates(runs, [math.log(own[-1]) for own in costs])
+        least = {axis: min([float(run.costs[axis][-1]) for run in several]) for axis in group}
+        readings.append(Scores(least, scores, 0.0, steps))
+    return readings
+
+
+def _over_replicates(runs: dict[str, MethodRuns], values: Sequence[float]) -> dict[str, np.ndarray]:
+    """Return the values of all runs, in order, by method: a mean for each replicate, in the order of their numbers."""
+    left, found = iter(values), {}
+    for name, own in runs.items():
+        means = by_replicate(dict(zip(own.by_seed, left, strict=False)), own.replicates)
+        found[name] = np.array([means[replicate] for replicate in sorted(means)])
+    return found
 
 
 def _leave_out_early(readings: Sequence[Scores], horizons: Mapping[str, int | None]) -> tuple[list[Scores], list[str]]:
@@ -417,22 +438,15 @@ def _leave_out_early(readings: Sequence[Scores], horizons: Mapping[str, int | No
     return kept, notes
 
 
-def _by_method(runs: dict[str, MethodRuns], values: Sequence[float]) -> dict[str, dict[int, float]]:
-    """Return the values of all runs, in order, by method and replicate."""
-    left = iter(values)
-    return {
-        name: by_replicate({seed: next(left) for seed in own.by_seed}, own.replicates) for name, own in runs.items()
-    }
-
-
 def _group_currencies(runs: Sequence[SeedRun]) -> list[list[str]]:
     """Return the currencies in groups: in one group, what all runs paid in all has the same proportions.
 
     Within 1 %, or what a round and a half pays: a method that asks for one gradient at its start and one a round pays a
     query more than rounds, which is no reason for two verdicts.
     """
-    near = 1 + max(0.01, 1.5 / max(1.0, min(float(run.costs["rounds"][-1]) for run in runs)))
-    totals = {axis: np.array([own[-1] for own in costs]) for axis, costs in _columns(runs).items()}
+    # all runs have the same currencies, the rounds first
+    totals = {axis: np.array([run.costs[axis][-1] for run in runs]) for axis in runs[0].costs}
+    near = 1 + max(0.01, 1.5 / max(1.0, totals["rounds"].min()))
     groups: list[list[str]] = []
     for axis, paid in totals.items():
         for group in groups:
@@ -445,16 +459,12 @@ def _group_currencies(runs: Sequence[SeedRun]) -> list[list[str]]:
     return groups
 
 
-def _columns(runs: Sequence[SeedRun]) -> dict[str, list[np.ndarray]]:
-    return {axis: [run.costs[axis] for run in runs] for axis in runs[0].costs}
-
-
 def find_budget(costs: Sequence[np.ndarray]) -> float | None:
     """Return the largest amount of which every run has a mark within 5 % below; None if there is none.
 
     `costs` holds, for each run, what was paid at its marks, in rising order.
     """
-    most = min(float(own[-1]) for own in costs)
+    most = min([float(own[-1]) for own in costs])
     amounts = np.unique(np.concatenate(costs))
     amounts = amounts[amounts <= most]
     for own in costs:
@@ -463,33 +473,18 @@ def find_budget(costs: Sequence[np.ndarray]) -> float | None:
     return float(amounts[-1]) if len(amounts) else None
 
 
-def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
-    """Read the logarithm of what two methods paid until they reached the target."""
-    several = [run for own in runs.values() for run in own.by_seed.values()]
-    readings = []
-    for group in _group_currencies(several):
-        costs = [run.costs[group[0]] for run in several]
-        if min(own[-1] for own in costs) <= 0:
-            continue  # a run that starts at the target pays nothing
-        steps = max(math.log(own[-1] / own[-2]) if len(own) > 1 and own[-2] > 0 else math.inf for own in costs)
-        scores = _by_method(runs, [math.log(own[-1]) for own in costs])
-        least = {axis: min(float(run.costs[axis][-1]) for run in several) for axis in group}
-        readings.append(Scores(least, scores, 0.0, steps))
-    return readings
-
-
 def _judge(
     variant: str, reading: Scores, rounding: float, sign: int, kind: Kind, margin: float, level: float
 ) -> MethodVerdict:
     """Return the verdict on two methods; the better one stands first."""
-    means = {name: float(np.mean(list(own.values()))) for name, own in reading.scores.items()}
-    better, other = sorted(means, key=lambda name: sign * means[name])
-    values = [np.array([reading.scores[name][key] for key in sorted(reading.scores[name])]) for name in (better, other)]
+    means = {name: sign * float(own.mean()) for name, own in reading.scores.items()}
+    better, other = sorted(means, key=means.__getitem__)
+    values = reading.scores[better], reading.scores[other]
     mean, half = interval(sign * (values[1] - values[0]), level)
     # neither the arithmetic nor the step between two marks may decide
     size = float(np.abs(np.concatenate(values)).max()) if kind == "share" else 1.0
     half = max(half, rounding * size) + reading.resolution
-    way = abs(reading.start - means[better]) if kind == "share" else 1.0
+    way = abs(reading.start - sign * means[better]) if kind == "share" else 1.0
     if way:
         mean, half = mean / way, half / way
     elif half:  # nothing moved, so that no share of the way can be told

@@ -133,7 +133,7 @@ class TuningSection(Section):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _collect_grids(cls, given: Any) -> Any:
-        """Collect lists under other keys as values of hyper-parameters, whose names `check_grids` checks."""
+        """Collect lists under other keys as values of hyper-parameters, whose names `Setup.check` checks."""
         if not isinstance(given, dict) or not isinstance(grids := given.get("grids", {}), dict):
             return given
         named = {key: value for key, value in given.items() if key not in cls.model_fields and isinstance(value, list)}
@@ -239,13 +239,10 @@ def plain(value: Any, where: str = "", depth: int = 0) -> Any:
             return value
         case list() | tuple() if depth < DEEPEST:
             return [plain(inner, f"{where}.{k}", depth + 1) for k, inner in enumerate(value)]
-        case dict() if depth < DEEPEST and all(isinstance(key, str) for key in value):
+        case dict() if depth < DEEPEST and all([isinstance(key, str) and not NOT_TEXT.search(key) for key in value]):
             inside = f"{where}." if where else ""
-            return {
-                plain(key, where): plain(inner, inside + key, depth + 1)
-                for key, inner in value.items()
-                if inner is not None
-            }
+            given = [(key, inner) for key, inner in value.items() if inner is not None]
+            return {key: plain(inner, inside + key, depth + 1) for key, inner in given}
     raise InputError(
         f"key {where!r} is {brief(value)}, of the type {type(value).__name__}, but a spec holds text without zero "
         "bytes, numbers (whole ones of at most 64 bits), true, false, and lists and tables of them that nest at most "
@@ -255,15 +252,30 @@ def plain(value: Any, where: str = "", depth: int = 0) -> Any:
 
 def validate(model: type[S], given: Mapping[str, Any], where: str = "") -> S:
     """Return the section of a table. An InputError names the first wrong key, what is wrong, and what is allowed."""
+    return validate_plain(model, plain(dict(given)), where)
+
+
+def validate_plain(model: type[S], tables: dict[str, Any], where: str = "") -> S:
+    """Return the section of a table that `plain` has copied."""
     try:
-        return model.model_validate(plain(dict(given)))
+        return model.model_validate(tables)
     except pydantic.ValidationError as error:
-        raise InputError(where + _explain(error.errors(include_url=False), plain(dict(given)))) from None
+        raise InputError(where + _explain(error.errors(include_url=False), tables)) from None
 
 
-def _explain(errors: list[Any], given: Mapping[str, Any]) -> str:
+def _explain(errors: list[Any], given: Any) -> str:
     """Return the first of pydantic's errors in words of our own: the key, its value, and what it must be."""
-    places = [_path_of(error["loc"], given) for error in errors]
+    places = []
+    for error in errors:
+        place, inside = [], given
+        for step in error["loc"]:  # pydantic's names of types stand between the keys
+            known: Any = (
+                inside if isinstance(inside, dict) else dict(enumerate(inside)) if isinstance(inside, list) else {}
+            )
+            if step in known:
+                place.append(str(step))
+                inside = known[step]
+        places.append(place)
     path = places[0]
     if errors[0]["type"] == "key":
         context = errors[0]["ctx"]
@@ -283,17 +295,6 @@ def _explain(errors: list[Any], given: Mapping[str, Any]) -> str:
         wishes = f"a list of tables, each under [[{key}]] with two brackets"
     unquoted = isinstance(value, str) and {one["type"] for one in own} <= {"int_type", "float_type", "bool_type"}
     return f"key {key!r} must be {wishes}{' without quotation marks' * unquoted}, but is {brief(value)}."
-
-
-def _path_of(steps: tuple[int | str, ...], given: Any) -> list[str]:
-    """Return the keys and numbers on the way to a value, without pydantic's names of types."""
-    path = []
-    for step in steps:
-        inside: Any = given if isinstance(given, dict) else dict(enumerate(given)) if isinstance(given, list) else {}
-        if step in inside:
-            path.append(str(step))
-            given = inside[step]
-    return path
 
 
 def build_object(

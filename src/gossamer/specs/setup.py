@@ -107,12 +107,8 @@ class Candidate:
                     f'[lowest, highest]: give these, or take sampler = "grid".'
                 )
             chosen[key] = [allowed.check(f"{key} = […]", value) for value in values]
-        self._check_budget(section, chosen)
-        return chosen
-
-    def _check_budget(self, section: TuningSection, values: dict[str, list[Any]]) -> None:
-        numbers, others = len(values), {key: given for key, given in values.items() if key != self.step}
-        if section.sampler == "grid":
+        if is_grid:
+            others = {key: values for key, values in chosen.items() if key != self.step}
             combinations = math.prod(map(len, others.values()))
             if section.stages[0] % combinations or section.stages[0] < 2 * combinations:
                 first = " of which two thirds are the first grid," if section.refine else ""
@@ -121,17 +117,17 @@ class Candidate:
                     f"{' times that of '.join(others)}, {combinations}, and at least twice it, so that each is tried "
                     f"with two values of {self.step}."
                 )
-            return
-        if all(isinstance(self.open[key], Whole) for key in values):
+        elif all(isinstance(self.open[key], Whole) for key in chosen):
             raise InputError(
-                f"{self.name} leaves only {', '.join(values)} open, which are whole numbers: give [[algorithm]] once "
+                f"{self.name} leaves only {', '.join(chosen)} open, which are whole numbers: give [[algorithm]] once "
                 "for each value to compare."
             )
-        if section.budget < 2 * numbers:
+        elif section.budget < 2 * len(chosen):
             raise InputError(
-                f"budget = {section.budget} is too small for the {numbers} numbers that {self.name} leaves open "
-                f"({', '.join(values)}): give at least {2 * numbers}, or some of the numbers in [[algorithm]]."
+                f"budget = {section.budget} is too small for the {len(chosen)} numbers that {self.name} leaves open "
+                f"({', '.join(chosen)}): give at least {2 * len(chosen)}, or some of the numbers in [[algorithm]]."
             )
+        return chosen
 
     def rule(self, chosen: Mapping[str, Any] | None = None) -> Rule:
         """Return the rule with the chosen hyper-parameters."""
@@ -162,25 +158,6 @@ class Candidate:
         return [self.rule(dict(zip(values, chosen, strict=True))) for chosen in itertools.product(*values.values())]
 
 
-def check_grids(section: TuningSection, candidates: list[Candidate]) -> None:
-    """Raise InputError for values of a hyper-parameter that no algorithm has, or that those given may not take."""
-    kinds = [*(candidate.kind for candidate in candidates), *ALGORITHMS.values()]
-    names = {key for kind in kinds for key, allowed in hyperparameters(kind).items() if not allowed.step}
-    for key, values in section.grids.items():
-        if any(isinstance(hyperparameters(kind).get(key), WarmStart) for kind in kinds):
-            raise InputError(
-                f"{key} is not tuned, since it costs messages before round 0: give it in [[algorithm]], once for each "
-                "value to compare."
-            )
-        if key not in names:
-            fields = [name for name in TuningSection.model_fields if name != "grids"]
-            raise InputError(f"key {brief(key)} is not known; {nearest(key, [*fields, *names])}")
-        for candidate in candidates:
-            if (allowed := hyperparameters(candidate.kind).get(key)) is not None:
-                for value in values:
-                    allowed.check(f"{key} = […]", value)
-
-
 @dataclass(frozen=True, eq=False)
 class Setup:
     """The objects of an experiment: what runs, for how long, on which seeds, and how it is tuned."""
@@ -199,13 +176,13 @@ class Setup:
     makers: tuple[Callable[..., Any], ...] = ()
     """The user's own functions that built some of the objects."""
 
-    @property
+    @functools.cached_property
     def shares(self) -> list[list[int]]:
         """The seeds of each tuning replicate; all in one where nothing is tuned."""
         size = len(self.seeds) // (self.tuning.replicates if self.tuning else 1)
         return [self.seeds[k : k + size] for k in range(0, len(self.seeds), size)]
 
-    @property
+    @functools.cached_property
     def width(self) -> Width:
         """The shape of a compiled block of the final runs."""
         return Width(self.run.together, self.run.seeds_together or len(self.shares[0]))
@@ -247,7 +224,21 @@ class Setup:
                     f"replicates = {tuning.replicates} must share the {len(seeds)} seeds of [run] equally: take a "
                     f"multiple of {tuning.replicates} seeds."
                 )
-            check_grids(tuning, self.candidates)
+            kinds = [*(candidate.kind for candidate in self.candidates), *ALGORITHMS.values()]
+            names = {key for kind in kinds for key, allowed in hyperparameters(kind).items() if not allowed.step}
+            for key, values in tuning.grids.items():
+                if any(isinstance(hyperparameters(kind).get(key), WarmStart) for kind in kinds):
+                    raise InputError(
+                        f"{key} is not tuned, since it costs messages before round 0: give it in [[algorithm]], once "
+                        "for each value to compare."
+                    )
+                if key not in names:
+                    fields = [name for name in TuningSection.model_fields if name != "grids"]
+                    raise InputError(f"key {brief(key)} is not known; {nearest(key, [*fields, *names])}")
+                for candidate in self.candidates:
+                    if (allowed := hyperparameters(candidate.kind).get(key)) is not None:
+                        for value in values:
+                            allowed.check(f"{key} = […]", value)
         titles = []
         for number, candidate in enumerate(self.candidates, start=1):
             if candidate.open:
@@ -368,8 +359,11 @@ class Setup:
 
     @functools.cached_property
     def contents(self) -> str:
-        """The digest of all that the problem, the network and the oracle hold, as a part of cache keys."""
-        return digest(self.problem, self.network, self.oracle)
+        """The digest of all that the problem, the network and the oracle hold, as a part of cache keys.
+
+        It is "" where `key` and the source of Gossamer decide that already: a user's own function may read anything.
+        """
+        return "" if self.key and not self.makers else digest(self.problem, self.network, self.oracle)
 
     def key_of(self, rule: Rule) -> dict[str, Any]:
         """Return all that determines a run of this rule, besides its seed, its length and its block."""

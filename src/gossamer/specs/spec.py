@@ -43,6 +43,7 @@ from gossamer.specs.schema import (
     errors_at,
     plain,
     validate,
+    validate_plain,
 )
 from gossamer.specs.setup import Candidate, Setup
 
@@ -101,12 +102,30 @@ class Spec(Section):
         """Return the spec of a dictionary with the same keys as the file; relative paths start at `folder`."""
         if not isinstance(given, Mapping):
             raise InputError(f"a spec is a dictionary with the keys of the file, but this is {brief(given)}.")
-        tables = plain(dict(given))
+        tables, folder = plain(dict(given)), Path(folder)
         variants = tables.get("variant")
         for section in (tables, *(variants if isinstance(variants, list) else ())):
-            if isinstance(section, dict):
-                _make_paths_absolute(section, Path(folder))
-        spec = validate(Spec, tables)
+            # paths become absolute; a section that is no table is refused later, by the schema
+            inner = (
+                {key: value for key, value in section.items() if isinstance(value, dict)}
+                if isinstance(section, dict)
+                else {}
+            )
+            problem = inner.get("problem", {})
+            for key in PATHS:
+                value = problem.get(key)
+                if isinstance(value, str) and value not in DATASETS:
+                    path = folder / value
+                    # a word that is neither a data set nor a path stays as it is: the error about it should name it
+                    if os.path.exists(path) or path.suffix or "/" in value:
+                        problem[key] = os.path.realpath(path)
+            if "network" in inner:
+                section["network"] = resolve_files(inner["network"], folder)
+            for key in CLOCK_TABLES:
+                table = inner.get("clock", {}).get(key)
+                if isinstance(table, dict) and isinstance(table.get("file"), str):
+                    table["file"] = os.path.realpath(folder / table["file"])
+        spec = validate_plain(Spec, tables)
         spec.variants()  # a wrong key of a variant is refused when the spec is read
         return spec
 
@@ -165,17 +184,28 @@ class Spec(Section):
         """Build and check everything that the spec names. No run begins."""
         made_by = tuple(find_own(self.problem))
         # as JSON with sorted keys, because the arguments of a cached function must be hashable and equal
-        problem = _build_problem(json.dumps(self.problem, sort_keys=True), _stamps(self.problem), made_by)
+        files = [
+            file for key in PATHS if isinstance(self.problem.get(key), str) for file in files_of(self.problem[key])
+        ]
+        stamps = tuple([(file.stat().st_mtime_ns, file.stat().st_size) for file in files])
+        problem = _build_problem(json.dumps(self.problem, sort_keys=True), stamps, made_by)
         with errors_at("[network]"):
             digests = digests_of(self.network)
         made_by = *find_own(self.network), *digests
         clock = self.build_clock()
         closing = clock if "deadline" in self.network else None  # all else does not depend on the clock
-        given = json.dumps(self.network, sort_keys=True)
-        network = _build_network(given, problem.agents, problem.agent_names, closing, made_by)
+        text = json.dumps(self.network, sort_keys=True)
+        network = _build_network(text, problem.agents, problem.agent_names, closing, made_by)
         with errors_at("[clock]"):
             clock, network = apply_clock(clock, network)
-        oracle, run = self._build_oracle(), self.run
+        run, batch = self.run, self.oracle.batch
+        with errors_at("[oracle]"):
+            oracle: Oracle = exact() if batch is None else minibatch(batch, replace=self.oracle.replace)
+        for number, given in enumerate(self.oracle.stages, start=1):
+            where = f"[oracle] stage {number}:"
+            stage = build_object(where, "kind", STAGES, build_parts(where, given, PART_REGISTRIES))
+            with errors_at(where):
+                oracle = oracle | stage
         with errors_at("[run]"):
             plan, seeds = plan_run(run.steps, run.every, run.seeds, run.dtype, run.until, run.apart)
         candidates = [
@@ -205,17 +235,6 @@ class Spec(Section):
                 given[key] = build_object(f"[clock] {key}:", "kind", registry, given[key])
         with errors_at("[clock]"):
             return clock(**given)
-
-    def _build_oracle(self) -> Oracle:
-        batch = self.oracle.batch
-        with errors_at("[oracle]"):
-            oracle: Oracle = exact() if batch is None else minibatch(batch, replace=self.oracle.replace)
-        for number, given in enumerate(self.oracle.stages, start=1):
-            where = f"[oracle] stage {number}:"
-            stage = build_object(where, "kind", STAGES, build_parts(where, given, PART_REGISTRIES))
-            with errors_at(where):
-                oracle = oracle | stage
-        return oracle
 
     def _build_candidate(self, where: str, given: dict[str, Any], agents: int) -> Candidate:
         """Return the candidate of an `[[algorithm]]`. With a `[tuning]`, numbers may be missing."""
@@ -275,29 +294,3 @@ def find_own(tables: Any) -> Iterator[Callable[..., Any]]:
     if isinstance(tables, list):
         for table in tables:
             yield from find_own(table)
-
-
-def _make_paths_absolute(section: dict[str, Any], folder: Path) -> None:
-    """Make the paths of files in a spec or a variant absolute, those of its problem, its network and its clock."""
-    # a section that is no table is refused later, by the schema
-    tables = {key: value for key, value in section.items() if isinstance(value, dict)}
-    problem, clock = tables.get("problem", {}), tables.get("clock", {})
-    for key in PATHS:
-        value = problem.get(key)
-        if isinstance(value, str) and value not in DATASETS:
-            path = folder / value
-            # a word that is neither a data set nor a path stays as it is: the error about it should name it
-            if os.path.exists(path) or path.suffix or "/" in value:
-                problem[key] = os.path.realpath(path)
-    if "network" in tables:
-        section["network"] = resolve_files(tables["network"], folder)
-    for key in CLOCK_TABLES:
-        table = clock.get(key)
-        if isinstance(table, dict) and isinstance(table.get("file"), str):
-            table["file"] = os.path.realpath(folder / table["file"])
-
-
-def _stamps(problem: dict[str, Any]) -> tuple[tuple[int, int], ...]:
-    """Return the times of change and the sizes of the problem's files."""
-    files = [file for key in PATHS if isinstance(problem.get(key), str) for file in files_of(problem[key])]
-    return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)
