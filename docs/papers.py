@@ -110,7 +110,7 @@ def by_claim(rows: list[dict[str, Any]], name: str) -> dict[str, dict[str, dict[
 
 def cells(by_reading: dict[str, dict[str, Any]]) -> list[str]:
     """Return the verdicts of a claim as published, and by the other reading that it has."""
-    marks = dict(zip(OURS, ("", "°", "\\*"), strict=True))
+    marks: dict[str, str] = dict(zip(OURS, ("", "°", "\\*"), strict=True))
     published = by_reading.get(READINGS[0])
     ours = next(((one, by_reading[one]) for one in OURS if one in by_reading), None)
     return [signed(published) if published else "–", signed(ours[1]) + marks[ours[0]] if ours else "–"]

@@ -234,7 +234,7 @@ def draw_curves(
     looks = method_looks(result) if looks is None else looks
     label_of_metric = result.metrics[metric]
     # a metric that is 0 throughout, as the loss of gossip alone, has no logarithm
-    log = label_of_metric.log and (result.table[metric].max() or 0) > 0 if log is None else log
+    log = (label_of_metric.log and bool((result.table[metric] > 0).any())) if log is None else log
     texts = {}
     for label in result.labels:
         lost = result.of(label).filter(pl.col("status") == "diverged").height

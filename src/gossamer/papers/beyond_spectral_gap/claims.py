@@ -80,10 +80,10 @@ def exact_rate(graph: str, eta: float) -> float:
             C = W @ D @ W.T
         return C.ravel()
 
-    size = AGENTS**2
-    start = np.eye(AGENTS).ravel()
-    (largest,) = eigs(LinearOperator((size, size), advance, dtype=float), k=1, v0=start, return_eigenvectors=False)
-    return 1 - abs(largest) ** (1 / len(rounds))
+    shape, start = (AGENTS**2, AGENTS**2), np.eye(AGENTS).ravel()
+    step: Any = LinearOperator(shape, matvec=advance, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    largest = np.asarray(eigs(step, k=1, v0=start, return_eigenvectors=False))
+    return 1 - float(abs(largest[0])) ** (1 / len(rounds))
 
 
 def predicted(study: Study) -> Question:
