@@ -1,4 +1,4 @@
-"""Run the comparison of docs/asynchrony.md and write that page: every number and figure on it comes from here.
+"""Compare asynchronous with synchronous methods, and write docs/measured/asynchrony.txt, a part of a how-to.
 
 python docs/asynchrony.py
 """
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import drawing
 import numpy as np
 import polars as pl
-from findings import table
 from matplotlib.figure import Figure
+from tables import table
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
@@ -32,7 +32,7 @@ EXACT = 1e-10
 """A distance from the closed form that counts as none."""
 FACTOR = 10.0
 FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""How many times slower the one slow agent is, for the second verdict."""
+"""Factors by which the one slow agent is slower, for the second verdict."""
 
 METHODS: dict[str, tuple[Any, bool]] = {
     "Biased-DMT": (gs.BiasedDMT, False),
@@ -57,7 +57,7 @@ class Ran(NamedTuple):
 
 
 def problem() -> tuple[Any, np.ndarray]:
-    """The quadratics, and their optimum."""
+    """Return the quadratics and their optimum."""
     rng = np.random.default_rng(0)
     curvature = np.stack([np.diag(rng.uniform(0.5, 2.0, DIM)) for _ in range(AGENTS)])
     minima = 2 * rng.standard_normal((AGENTS, DIM))
@@ -66,14 +66,14 @@ def problem() -> tuple[Any, np.ndarray]:
 
 
 def clock(slow: int, factor: float, steady: bool = False) -> Any:
-    """The clock with so many agents that are so many times slower; `steady` is with times that are constant."""
+    """Return the clock with so many agents that are slower by this factor; a `steady` one has constant times."""
     named = {"agents": slow, "factor": factor} if slow else None
     times = 0.1 if steady else gs.clocks.log_normal(mean=0.1, sigma=0.3)
     return gs.clock("campus", compute=times, slow=named, seeds=SEEDS)
 
 
-def ran(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
-    """A method, tuned for this clock, for all its seconds."""
+def run_method(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
+    """Tune a method for this clock, and run it for all its seconds."""
     kind, unwaiting = METHODS[name]
     torus = gs.networks.torus(4, 5)
     network = gs.networks.asynchronous(torus) if unwaiting else torus
@@ -89,20 +89,20 @@ def ran(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
 
 
 def settings(kind: Any) -> list[Any]:
-    """What a method is tried with."""
+    """Return the settings with which a method is tried."""
     if kind is gs.BiasedDMT:
         return [kind(eta=float(eta), lam=lam) for lam in LAMBDAS for eta in np.geomspace(*ETAS, 8)]
     return [kind(eta=float(eta)) for eta in np.geomspace(*ETAS, 16)]
 
 
 def _or_inf(value: float) -> float:
-    """The value, or infinity where there is none."""
+    """Return the value, or infinity in place of NaN."""
     return value if math.isfinite(value) else math.inf
 
 
 def arrival(frame: pl.DataFrame) -> tuple[float, float]:
-    """The mean of the seconds after which the error is at the target for good, and the half-width of its interval; not
-    a number where a seed never is."""
+    """Return the mean seconds after which the error stays at the target, and the half-width of its interval; NaN if a
+    seed never gets there."""
     goal = TARGET * frame.filter(pl.col("round") == 0)["error"][0]
     reached = pl.col("error").fill_nan(None).fill_null(math.inf) <= goal  # a run that diverged has no error
     above = frame.filter(~reached).group_by("seed").agg(pl.col("round").max().alias("last"))
@@ -116,7 +116,7 @@ def arrival(frame: pl.DataFrame) -> tuple[float, float]:
     return mean, half
 
 
-def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
+def draw(cases: dict[str, dict[str, Ran]]) -> Figure:
     """Error against seconds, a panel for each case."""
     figure = Figure(figsize=(10, 3.2), layout="constrained", dpi=150)
     panels = figure.subplots(1, len(cases), sharey=True)
@@ -140,8 +140,8 @@ def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
     return figure
 
 
-def exact() -> tuple[str, list[tuple[Any, ...]]]:
-    """How far the asynchronous two end from the closed form, with long runs: a verdict, and a table."""
+def check_exactness() -> tuple[str, list[tuple[Any, ...]]]:
+    """Compare the ends of long asynchronous runs with the closed form: return a verdict, and a table."""
     quadratics, optimum = problem()
     network = gs.networks.asynchronous(gs.networks.torus(4, 5))
     rows, worst = [], 0.0
@@ -157,24 +157,24 @@ def exact() -> tuple[str, list[tuple[Any, ...]]]:
     return ("holds" if worst <= EXACT else "does not hold"), rows
 
 
-def overtakes(steady: bool = False) -> tuple[str, list[tuple[Any, ...]]]:
-    """The smallest factor from which on the asynchronous form is at the target before the synchronous one."""
+def find_overtaking(steady: bool = False) -> tuple[str, list[tuple[Any, ...]]]:
+    """Find the smallest factor from which on the asynchronous form is at the target before the synchronous one."""
     rows, ahead = [], []
     for factor in FACTORS:
         names = ("Biased-DMT", "asynchronous Biased-DMT")
-        found = [arrival(ran(name, 1, factor, steady).frame) for name in names]
+        found = [arrival(run_method(name, 1, factor, steady).frame) for name in names]
         (waiting, first), (unwaiting, second) = found
         better = unwaiting + second < waiting - first
         worse = unwaiting - second > waiting + first
         word = "overtakes" if better else "is behind" if worse else "not told apart"
         ahead.append(better)
-        rows.append((f"{factor:g}", shown(waiting, first), shown(unwaiting, second), word))
+        rows.append((f"{factor:g}", format_arrival(waiting, first), format_arrival(unwaiting, second), word))
     since = next((k for k in range(len(FACTORS)) if all(ahead[k:])), None)
     verdict = "does not hold" if since is None else f"holds, with K = {FACTORS[since]:g}"
     return verdict, rows
 
 
-def shown(mean: float, half: float) -> str:
+def format_arrival(mean: float, half: float) -> str:
     return "not reached" if math.isnan(mean) else f"{mean:.1f} ± {half:.1g}"
 
 
@@ -183,16 +183,17 @@ def main() -> None:
 
     @gs.metric("error", text="mean squared distance from the optimum", log=True)
     def error(run: Any) -> Any:
-        """The mean over agents of the squared distance from the optimum."""
+        """Return the mean over agents of the squared distance from the optimum."""
         return ((run.x - optimum) ** 2).sum(-1).mean()
 
     cases = {
-        f"{slow} of {AGENTS} agents slow": {name: ran(name, slow, FACTOR) for name in METHODS} for slow in (0, 1, 5)
+        f"{slow} of {AGENTS} agents slow": {name: run_method(name, slow, FACTOR) for name in METHODS}
+        for slow in (0, 1, 5)
     }
     FIGURES.mkdir(parents=True, exist_ok=True)
-    drawing.save(drawn(cases), FIGURES / "error.png")
-    text = page(cases, exact(), overtakes(), overtakes(steady=True))
-    (HERE / "asynchrony.md").write_text(text, encoding="utf-8")
+    drawing.save(draw(cases), FIGURES / "error.png")
+    text = page(cases, check_exactness(), find_overtaking(), find_overtaking(steady=True))
+    (HERE / "measured" / "asynchrony.txt").write_text(text, encoding="utf-8")
 
 
 def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, steady: Any) -> str:
@@ -200,39 +201,31 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
     for name in ("AGENTS", "DIM", "FACTOR", "HORIZON", "SEEDS"):
         text = text.replace(name, f"{globals()[name]:g}")
     text = text.replace("LOWEST", f"{ETAS[0]:g}").replace("HIGHEST", f"{ETAS[1]:g}")
-    picture = drawing.picture("error against seconds", "assets/asynchrony/error.png")
+    picture = drawing.picture("error against seconds", "../assets/asynchrony/error.png")
     text += f"\n{picture}\n"
-    text += (
-        f"\nSeconds until the error stays at a {1 / TARGET:,.0f}th of that of the start, or else the final error:\n\n"
-    )
+    text += "\nSeconds until the error, $\\frac1n \\sum_i \\lVert x_i - x^\\star \\rVert^2$, stays at a "
+    text += f"{1 / TARGET:,.0f}th of that of the start, or else the final error:\n\n"
     rows = [(name, *(_arrival_or_end(runs[name].frame) for runs in cases.values())) for name in METHODS]
     text += table(["method", *cases], rows)
-    title, runs = list(cases.items())[1]
-    seconds = {name: f"{shown(*arrival(run.frame))} s" for name, run in runs.items()}
-    text += (
-        f"\nWith {title}, asynchronous Biased-DMT takes {seconds['asynchronous Biased-DMT']}, Biased-DMT "
-        f"{seconds['Biased-DMT']}, and the all-reduce {seconds['all-reduce']}. The all-reduce averages exactly, so it "
-        "tolerates a larger step and needs fewer rounds, but it must reach every agent in every round.\n"
-    )
     rules = {(name, case): runs[name].rule for case, runs in cases.items() for name in METHODS}
     ends = [f"{name} with {case}" for (name, case), rule in rules.items() if _is_at_an_end(rule)]
-    text += f"\nThe chosen η is at an end of its range for: {', '.join(ends) or 'no method'}.\n"
+    text += (
+        "\nThe all-reduce averages exactly, so it tolerates a larger step and needs fewer rounds, but it must reach "
+        f"every agent in every round. The chosen η is at an end of its range for: {', '.join(ends) or 'no method'}.\n"
+    )
     verdict, found = exactness
-    text += f"\n## Asynchronous Biased-DMT is exact under uneven speeds: {verdict}\n\n"
+    text += f"\n**Asynchronous Biased-DMT is exact under uneven speeds: {verdict}.** "
     text += (
         "The largest distance of a coordinate of an agent's model from the optimum after 12,000 rounds with η = 0.05 "
-        f"(and λ = 0.3), over 3 seeds; up to {EXACT:g} counts as none. AD-PSGD stays away from the optimum: a constant "
-        "step biases it as it does D-PSGD, and with uneven speeds a fast agent counts for more.\n\n"
+        f"(and λ = 0.3), over 3 seeds; up to {EXACT:g} counts as none:\n\n"
     )
     text += table([f"slow agents, {FACTOR:g} times", "asynchronous Biased-DMT", "AD-PSGD"], found)
-    words = f"random gradient times: {overtaking[0]}; constant times: {steady[0]}"
-    text += f"\n## It overtakes the synchronous form when one agent is K times slower: {overtaking[0]}\n\n"
+    text += f"\n**It overtakes the synchronous form when one agent is K times slower: {overtaking[0]}.** "
     text += (
-        f"Verdicts with {words}. Both forms are tuned for each factor as above. The asynchronous form overtakes where "
-        "its interval of the seconds to the target lies before that of the synchronous form; K is the smallest tried "
-        "factor from which on it does. With equal speeds random times still make the synchronous form wait. With "
-        "constant times (0.1 s) no agent waits at a factor of 1, so a difference there is due to the step sizes that "
-        "each form tolerates.\n\n"
+        f"With constant gradient times: {steady[0]}. Both forms are tuned for each factor. The asynchronous form "
+        "overtakes if its interval of the seconds to the target lies before that of the synchronous form; K is the "
+        "smallest tried factor from which on it does. With constant times (0.1 s) no agent waits at a factor of 1, so "
+        "a difference there is due to the step sizes that each form tolerates.\n\n"
     )
     rows = [(*random, *constant[1:]) for random, constant in zip(overtaking[1], steady[1], strict=True)]
     head = [
@@ -244,7 +237,7 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
 def _arrival_or_end(frame: pl.DataFrame) -> str:
     """Return the seconds to the target, or the error at the end where a seed does not reach it."""
     mean, half = arrival(frame)
-    return f"not reached: {_end(frame)}" if math.isnan(mean) else shown(mean, half)
+    return f"not reached: {_end(frame)}" if math.isnan(mean) else format_arrival(mean, half)
 
 
 def _end(frame: pl.DataFrame) -> str:
@@ -257,7 +250,7 @@ def _is_at_an_end(rule: Any) -> bool:
 
 
 def _errors(frame: pl.DataFrame) -> np.ndarray:
-    """The error of each seed at the end."""
+    """Return the error of each seed at the end."""
     return frame.sort("round").group_by("seed", maintain_order=True).last()["error"].to_numpy()
 
 

@@ -8,7 +8,8 @@ import tomllib
 from pathlib import Path
 
 import polars as pl
-from findings import repeated, table
+from findings import describe_repetition
+from tables import table
 
 from gossamer.basics.text import format_number
 from gossamer.report import figures
@@ -50,8 +51,8 @@ def page(study: Study) -> str:
     text += f"\n## At the end\n\n{table(list(ends.head), [tuple(row) for row in ends.rows])}\n"
     text += "".join(f"![{what}](assets/deep/{metric}.png)\n" for metric, what in SHOWN.items())
     text += f"\n## Against the first\n\n{against(study)}"
-    text += f"\n## How they were tuned\n\n{tuned(study)}"
-    again = repeated({"": study}).replace("$ make reproduce\n$ make findings\n", "$ make deep\n")
+    text += f"\n## How they were tuned\n\n{tabulate_tuning(study)}"
+    again = describe_repetition({"": study}).replace("$ make reproduce\n$ make findings\n", "$ make deep\n")
     return text + again
 
 
@@ -67,8 +68,8 @@ def against(study: Study) -> str:
     return f"Paired by seed; all intervals hold simultaneously at {100 * LEVEL:.0f} %.\n\n" + table(head, rows)
 
 
-def tuned(study: Study) -> str:
-    """What was chosen of what was tried, and which numbers of it lie at an edge, beyond which there may be better."""
+def tabulate_tuning(study: Study) -> str:
+    """Return the table of chosen settings, with the numbers that lie at an edge of what was tried."""
     assert study.tuning is not None
     rows = []
     for (name,), tried in study.tuning.group_by("algorithm", maintain_order=True):

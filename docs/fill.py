@@ -1,20 +1,22 @@
 """Write into the pages what the code knows: tables, numbers, and parts of examples. ``make pages`` runs it.
 
-It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, or a
-part of an example where NAME is ``examples/FILE.py:PART``. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->``
-it writes the first sentence of NAME's docstring; the built page has all of it (``docs/hooks/forge.py``). The marks are
-comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
+It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, a part
+of an example where NAME is ``examples/FILE.py:PART``, or a text in ``docs/measured``, which another script wrote from
+a run. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->`` it writes the first sentence of NAME's docstring,
+with ``<!-- built, names: ::: NAME -->`` the name alone; the built page has all of it (``docs/hooks/forge.py``). The
+marks are comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
 """
 
 import functools
 import inspect
+import itertools
 import json
 import math
 import re
 import runpy
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ from gossamer import cli, networks, theory
 from gossamer.algorithms import ALGORITHMS
 from gossamer.cli.shared import EXIT_CODES
 from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
-from gossamer.data import SIZES, SPLITS
+from gossamer.data import SPLITS
 from gossamer.engines.agents import RoundCost
 from gossamer.engines.costs import trace
 from gossamer.metrics import OURS
@@ -44,7 +46,8 @@ from gossamer.theory.theorem import Form
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "paper" / "paper.md"]
 MARK = re.compile(r"<!-- fill: (\S+) -->(.*?)<!-- end -->", re.DOTALL)
-DOCUMENTED = re.compile(r"(<!-- built: ::: gossamer\.(\S+)(.*?)-->)(.*?)<!-- /built -->", re.DOTALL)
+DOCUMENTED = re.compile(r"(<!-- built(, names)?: (::: .*?)-->).*?<!-- /built -->", re.DOTALL)
+DIRECTIVE = re.compile(r"^::: gossamer\.(\S+)(.*?)(?=^:::|\Z)", re.DOTALL | re.MULTILINE)
 GRID, PLAIN = ROOT / "tests" / "theory" / "theory_grid.py", ROOT / "tests" / "plain.py"
 FORMS: tuple[Form, ...] = ("printed", "repaired")
 
@@ -65,7 +68,9 @@ def write(page: Path, old: str, new: str) -> None:
 
 def fill(text: str) -> str:
     """Return the text of a page with everything between its marks up to date."""
-    text = DOCUMENTED.sub(lambda found: f"{found[1]}\n{documented(found[2], found[3])}\n<!-- /built -->", text)
+    text = DOCUMENTED.sub(
+        lambda one: f"{one[1]}\n\n{(list_names if one[2] else describe_names)(one[3])}\n\n<!-- /built -->", text
+    )
     return MARK.sub(lambda found: f"<!-- fill: {found[1]} -->{content(found[1])}<!-- end -->", text)
 
 
@@ -77,6 +82,8 @@ def content(name: str) -> str:
     if name in TABLES:
         return f"\n\n{TABLES[name]()}\n\n"
     file, _, part = name.partition(":")
+    if file.startswith("docs/measured/") and (ROOT / file).is_file():
+        return f"\n\n{(ROOT / file).read_text(encoding='utf-8').strip()}\n\n"
     if not part or not (ROOT / file).is_file():
         raise ValueError(f"there is no {name!r} to fill in; docs/fill.py has {', '.join([*TABLES, *NUMBERS])}")
     lines = (ROOT / file).read_text(encoding="utf-8").split(f"# --8<-- [start:{part}]\n")[1]
@@ -86,45 +93,58 @@ def content(name: str) -> str:
 
 @functools.cache
 def package() -> griffe.Module:
-    """The package as it is written; nothing of it is imported."""
+    """Read the package without importing it."""
     found = griffe.load("gossamer", search_paths=[str(ROOT / "src")])
     assert isinstance(found, griffe.Module)
     return found
 
 
-def documented(path: str, options: str) -> str:
-    """Return how a name is called, and the first sentence of its docstring; of a module, those of its members."""
-    found = package()[path]
-    members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
-    if found.is_module:
+def describe_names(block: str) -> str:
+    """Return a line for each name that a block documents: how it is called, and the first sentence of its docstring."""
+    lines = []
+    for path, members in _directives(block):
+        lines.append(_describe(path) + (f" It has {_codes(members)}." if members else ""))
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def list_names(block: str) -> str:
+    """Return the names that a block documents, for a page that another page describes."""
+    return f"{_codes([_place(package()[path], path.rpartition('.')[2]) for path, _ in _directives(block)])}."
+
+
+def _directives(block: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the paths that a block documents, and the members that are shown; of a module, the paths of its members."""
+    for path, options in DIRECTIVE.findall(block):
+        members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
+        found = package()[path]
+        if not found.is_module:
+            yield path, members
+            continue
         public = [name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring]
         own = [f"{path}.{name}" for name in members or public if not package()[f"{path}.{name}"].is_module]
-        return "\n\n".join(map(_documented, [path] * (not members) + own))
-    more = f" It has {_codes(members)}." if members else ""
-    return _documented(path) + more
+        yield from ((one, []) for one in [path] * (not members) + own)
 
 
-def _documented(path: str) -> str:
+def _describe(path: str) -> str:
     found, name = package()[path], path.rpartition(".")[2]
-    takes = ", ".join(one.name for one in found.parameters if one.name != "self") if found.is_function else None
-    told = " ".join(found.docstring.value.split("\n\n")[0].split()) if found.docstring else ""
-    sentence = re.match(r".*?\.(?=\s|$)", told)
-    called = f"{_place(found, name)}({takes})" if takes is not None else _place(found, name)
-    return f"`{called}`: {sentence[0] if sentence else told}"
+    text = " ".join(found.docstring.value.split("\n\n")[0].split()) if found.docstring else ""
+    sentence = re.match(r".*?\.(?=\s|$)", text)
+    return f"`{_place(found, name)}`: {sentence[0] if sentence else text}"
 
 
 def _place(found: griffe.Object | griffe.Alias, name: str) -> str:
     """Return the shortest path by which a user reaches an object."""
     whole = found.canonical_path
     same = (whole, whole.removesuffix(f".{name}"))  # `clock` is also the name of its module
-    for place, prefix in ((package(), "gs"), *((one, f"gs.{key}") for key, one in package().modules.items())):
+    rooms = ((one, f"gs.{key}") for key, one in package().modules.items() if not one.is_alias)
+    for place, prefix in ((package(), "gs"), *rooms):
         if name in place.members and place.members[name].canonical_path in same:
             return f"{prefix}.{name}".replace("gs.torch", "gossamer.torch")
     return whole
 
 
 def llms() -> str:
-    """The pages of the documentation, each with its first sentence, as llmstxt.org describes such a list."""
+    """List the pages of the documentation, each with its first sentence, as llmstxt.org describes such a list."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     lines = [f"# {settings['site_name']}", "", f"> {settings['site_description']}.", ""]
     lines += ["The package holds a guide for assistants, gossamer/AGENTS.md.", "", "## Pages", ""]
@@ -160,7 +180,7 @@ NAMED = (
 
 
 def guide() -> str:
-    """The guide in the package, with the code of the documentation's pages."""
+    """Return the guide in the package, with the code of the documentation's pages."""
 
     def block(page: str, language: str) -> str:
         found = re.search(
@@ -194,7 +214,7 @@ def algorithms() -> str:
 
 
 def ranges() -> str:
-    """The hyper-parameters of all algorithms, by their range; a name that some give another range, with them."""
+    """Write the table of hyper-parameters by their range; a name with several ranges lists its algorithms."""
     users: dict[str, dict[str, list[str]]] = {}
     for name, kind in ALGORITHMS.items():
         for key, allowed in hyperparameters(kind).items():
@@ -208,7 +228,7 @@ def ranges() -> str:
 
 
 def equations() -> str:
-    """Write a section for each algorithm: its name in Python, and the docstring of its module."""
+    """Write a section for each algorithm; the built page has the whole docstring of its module."""
     return "\n\n".join(_section(name, kind) for name, kind in ALGORITHMS.items())
 
 
@@ -260,14 +280,10 @@ SPREAD_OVER = (
 
 
 def spreads() -> str:
-    """How far the gradients of 20 agents are apart at the start on a9a, for several splits in equal sizes."""
+    """Write the table of ζ² of 20 agents at the start on a9a, for several splits in equal sizes."""
     problems = {how: gs.problems.logistic("a9a", agents=20, split=how) for how in SPREAD_OVER}
     rows = [(f"`{how}`", f"{problem.heterogeneity(problem.start):.4g}") for how, problem in problems.items()]
     return _table(["split", "$\\zeta^2$ at the start"], rows)
-
-
-def sizes() -> str:
-    return _table(["sizes", "number of rows"], [(f"`{name}`", about) for name, about in SIZES.items()])
 
 
 def datasets() -> str:
@@ -290,10 +306,8 @@ def problems() -> str:
 
 
 def stages() -> str:
-    return _table(
-        ["stage", "keys, with their defaults"],
-        [(f"`{n}`", ", ".join(_keys(make)) or "–") for n, make in STAGES.items()],
-    )
+    rows = [(f"`{name}`", ", ".join(_keys(make)) or "–") for name, make in STAGES.items()]
+    return _table(["stage", "keys, with their defaults"], rows)
 
 
 def _keys(make: Any) -> list[str]:
@@ -308,16 +322,12 @@ def compressors() -> str:
     return _entries(catalogue.list_kind("compressors"))
 
 
-def aggregators() -> str:
-    return _entries(catalogue.list_kind("aggregators"))
-
-
 def schedules() -> str:
     return _entries(catalogue.list_kind("schedules"))
 
 
 def commands() -> str:
-    """The commands, each with the first sentence of its help."""
+    """Write the table of commands, each with the first sentence of its help."""
     known: Any = typer.main.get_command(cli.app())
     rows = [(f"`gossamer {name}`", _first(one.help)) for name, one in sorted(known.commands.items())]
     return _table(["command", "purpose"], rows)
@@ -332,8 +342,8 @@ def exits() -> str:
 
 
 @functools.cache
-def judged() -> list[str]:
-    """The verdicts on the paper's own claims, of the run that the documentation shows."""
+def read_verdicts() -> list[str]:
+    """Read the verdicts on the paper's own claims, of the run that the documentation shows."""
     rows = json.loads((ROOT / "docs" / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
     return [row["verdict"] for row in rows if row["section"] != OWN]
 
@@ -351,7 +361,7 @@ def speed(contest: str, who: str) -> Callable[[], str]:
 
 
 def corollary() -> str:
-    """What both forms of the theorem ask for on a ring of 20."""
+    """Write the table of the conditions of both forms of the theorem on a ring of 20."""
     rows = [
         (r"$\rho$", *[digits(ring().gap, 5)] * 2),
         (r"$\kappa$", "1", digits(theory.kappa_of(ring(), "repaired"), 4)),
@@ -363,7 +373,7 @@ def corollary() -> str:
 
 
 def local() -> str:
-    """What local training does to the quadratics of the tests: its relative bias, and floors."""
+    """Write the table of the relative bias and the floors of local training on the quadratics of the tests."""
     head = ["$H$", "$M_f$", "floor of a run", "of the closed form", r"$\frac{M_f}{1 - M_f} \zeta^2$"]
     return _table(
         head, [(str(steps), *(f"${digits(value)}$" for value in local_floors(steps))) for steps in (2, 5, 10)]
@@ -371,7 +381,7 @@ def local() -> str:
 
 
 def feedback() -> str:
-    """Where Biased-DMT ends on them with the largest coordinate of every gradient, without a memory and with one."""
+    """Write the table of the ends of Biased-DMT on them under top-1, with and without error feedback."""
     top = gs.compressors.top_k(1)
     oracles = [gs.oracles.compressed(top), *(gs.oracles.error_feedback(top, how) for how in ("classic", "ef21"))]
 
@@ -384,7 +394,7 @@ def feedback() -> str:
 
 
 def gap(agents: int) -> float:
-    """The spectral gap of a ring."""
+    """Return the spectral gap of a ring."""
     rho = networks.ring(agents).gap
     assert rho is not None
     return rho
@@ -392,12 +402,12 @@ def gap(agents: int) -> float:
 
 @functools.cache
 def ring(smoothness: float = 1.0) -> theory.Constants:
-    """The ring of 20."""
+    """Return the constants of the ring of 20."""
     return theory.Constants(agents=20, gap=gap(20), smoothness=smoothness, excess=1.0)
 
 
 def largest(c: theory.Constants, form: Form) -> tuple[float, float]:
-    """The largest λ that the theorem allows, and the largest η at that λ."""
+    """Return the largest λ that the theorem allows, and the largest η at that λ."""
     lam = theory.lam_limit(c, form)
     return lam, theory.eta_limit(c, lam, form)
 
@@ -409,15 +419,21 @@ def corollary_falls() -> float:
 
 
 def corollary_misses() -> float:
-    """By which factor Corollary 1's step misses its condition there."""
+    """Return the factor by which Corollary 1's step misses its condition there."""
     eta, lam = theory.corollary(ring(), theory.steps_limit(ring(), "printed"))
     checked = theory.conditions(ring(), eta, lam, "printed")
     return max(one.missed_by for one in checked if not one.holds and one.missed_by is not None)
 
 
+def proved_step() -> float:
+    """The largest η on the ring of 20 for which docs/proofs.py proved a floor of about twice σ_f²."""
+    found = json.loads((ROOT / "docs" / "assets" / "proofs" / "found.json").read_text(encoding="utf-8"))
+    return found["theorem"]["ring of 20"]["largest"]["eta"]
+
+
 @functools.cache
 def ring_limits() -> tuple[int, int]:
-    """The largest ring with ρ ≥ ½, and the smallest on which A₃ < 0 with the weights of Corollary 1."""
+    """Find the largest ring with ρ ≥ ½, and the smallest on which A₃ < 0 with the weights of Corollary 1."""
     gaps = {n: gap(n) for n in range(3, 40)}
     fails = [n for n, rho in gaps.items() if _third(n, rho) < 0]
     return max(n for n, rho in gaps.items() if rho >= 0.5), min(fails)
@@ -430,14 +446,14 @@ def _third(n: int, rho: float) -> float:
 
 @functools.cache
 def grid() -> dict[str, float]:
-    """What the tests' grid of settings gives for the theorem as printed, in units of η."""
+    """Return the smallest A of the theorem as printed over the tests' grid of settings, in units of η."""
     _, lam, eta, a = runpy.run_path(str(GRID))["on_the_grid"]("printed")
     return {"settings": lam.size, **{name: (getattr(a, name) / eta).min() for name in ("A1", "Am", "A3")}}
 
 
 @functools.cache
 def practical() -> dict[str, float]:
-    """The setting of the reproduction's longest runs on the paper's problem, and how far beyond the theorem it is."""
+    """Compare the setting of the reproduction's longest runs with the largest that the theorem allows."""
     parts = installed()["biased-dmt"].spec_of("fig2").parts()
     chosen = next(each.fixed for each in parts.candidates if each.name == "biased-dmt")
     smoothness = parts.problem.smoothness
@@ -474,7 +490,7 @@ def local_floors(steps: int) -> tuple[float, float, float, float]:
 
 
 def digits(value: float, places: int = 3) -> str:
-    """That many significant digits, and powers of ten in LaTeX where there would be many zeros."""
+    """Format a number with so many significant digits; very small and large ones as powers of ten in LaTeX."""
     if value and not 1e-3 <= abs(value) < 1e7:
         power = math.floor(math.log10(abs(value)))
         return rf"{value / 10**power:.{places - 1}f} \cdot 10^{{{power}}}"
@@ -483,7 +499,7 @@ def digits(value: float, places: int = 3) -> str:
 
 
 AGENTS, DIM = 4, 16
-"""What is counted on: vectors longer than what holds a number for each agent."""
+"""The problem on which costs are counted: its vectors are longer than one with a number for each agent."""
 
 NETWORKS = {
     "doubly": "doubly stochastic",
@@ -506,7 +522,7 @@ def _algorithm(name: str, kind: type) -> list[str]:
 
 
 def _paid(kind: type, part: Callable[[RoundCost], float]) -> str:
-    """A part of what a round costs: a number, or how it grows with what the algorithm counts."""
+    """Return a part of the costs of a round: a number, or a formula in the algorithm's whole number."""
     once, twice = part(_round(kind, 1)), part(_round(kind, 2))
     if once == twice:
         return f"{once:g}" if once else "–"
@@ -552,7 +568,7 @@ def _takes(kind: type) -> list[str]:
 
 @functools.cache
 def _round(kind: type, count: int) -> RoundCost:
-    """What one agent pays in a round, counted as the simulator counts it, with this for all whole numbers."""
+    """Count the costs of one agent in a round as the simulator does, with `count` for all whole numbers."""
     problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
     known = hyperparameters(kind).items()
     numbers = {key: count if type(allowed) is Whole else allowed.example for key, allowed in known}
@@ -562,8 +578,14 @@ def _round(kind: type, count: int) -> RoundCost:
 
 
 def _section(name: str, kind: type) -> str:
-    """Write a heading, the name in Python, and the docstring with each equation on one line, as a forge needs it."""
-    text = re.sub(r"(\$\$?)([^$]+)\1", lambda found: " ".join(found[0].split()), inspect.cleandoc(_module_doc(kind)))
+    """Write a heading, the name in Python, and the docstring's title and equations, each equation on one line."""
+    title, *paragraphs = inspect.cleandoc(_module_doc(kind)).split("\n\n")
+    shown = [
+        " ".join(one.split()) for one in [title, *itertools.takewhile(lambda one: one.startswith("$$"), paragraphs)]
+    ]
+    module = inspect.getmodule(kind)
+    assert module is not None
+    text = "\n\n".join([f"<!-- built, docstring: {module.__name__} -->", *shown, "<!-- /built -->"])
     return f"## {name}\n\n`gs.{kind.__name__}({', '.join(_takes(kind))})`\n\n{text}"
 
 
@@ -585,21 +607,8 @@ def _codes(names: list[str]) -> str:
 TABLES = {
     make.__name__: make
     for make in (
-        *(
-            algorithms,
-            ranges,
-            equations,
-            metrics,
-            graphs,
-            weights,
-            splits,
-            spreads,
-            sizes,
-            problems,
-            stages,
-            datasets,
-        ),
-        *(compressors, aggregators, schedules, commands, exits, corollary, local, feedback),
+        *(algorithms, ranges, equations, metrics, graphs, weights, splits, spreads, problems, stages),
+        *(datasets, compressors, schedules, commands, exits, corollary, local, feedback),
     )
 }
 CONTESTS = {"one": "A single run", "many": "32 settings at once"}
@@ -612,10 +621,10 @@ NUMBERS: dict[str, Callable[[], str]] = {
         if (contest, who) != ("many", "numba")  # a kernel for one setting
     },
     "algorithms.count": lambda: str(len(ALGORITHMS)),
-    "claims.paper": lambda: str(len(judged())),
-    "claims.paper.hold": lambda: str(judged().count("holds")),
-    "claims.paper.fail": lambda: str(judged().count("does not hold")),
-    "claims.paper.tie": lambda: str(judged().count("tie")),
+    "claims.paper": lambda: str(len(read_verdicts())),
+    "claims.paper.hold": lambda: str(read_verdicts().count("holds")),
+    "claims.paper.fail": lambda: str(read_verdicts().count("does not hold")),
+    "claims.paper.tie": lambda: str(read_verdicts().count("tie")),
     "ring20.rounds": lambda: f"{math.ceil(theory.steps_limit(ring(), 'repaired')):,}",
     "ring20.eta": lambda: f"${digits(largest(ring(), 'repaired')[1])}$",
     "ring20.A3": lambda: rf"$A_3 = {digits(corollary_falls())}\,\eta$",
@@ -627,6 +636,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "grid.A1": lambda: rf"$A_1 = {digits(grid()['A1'])}\,\eta$",
     "grid.Am": lambda: rf"$A_m = {digits(grid()['Am'])}\,\eta$",
     "grid.A3": lambda: rf"$A_3 = {digits(grid()['A3'])}\,\eta$",
+    "proofs.larger": lambda: f"{proved_step() / largest(ring(), 'printed')[1]:,.0f}",
     "practical.eta": lambda: rf"$\eta = {digits(practical()['eta'])}$",
     "practical.lam": lambda: rf"$\lambda = {digits(practical()['lam'])}$",
     "practical.L": lambda: f"$L = {digits(practical()['L'])}$",

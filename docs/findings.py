@@ -18,6 +18,7 @@ import drawing
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
+from tables import table
 
 import gossamer as gs
 from gossamer.basics.text import format_number
@@ -36,19 +37,18 @@ FIGURES = HERE / "assets" / "reproduction"
 
 ABOUT = {
     "fig1": (
-        "All methods are tuned by the loss at the end, which the paper judges by. Under a bias this is early stopping: "
-        "a run passes the lowest loss on the way to its floor."
+        "All methods are tuned by the loss at the end, which the paper judges by. Under a bias this is early "
+        "stopping: a run passes the lowest loss on the way to its floor."
     ),
     "descent": (
         "Rounds until the loss stays at or below 0.42, for which all methods are tuned. The grid of λ resolves both "
         "minima, at λ = 1 and near λ = 0.06."
     ),
     "horizon": (
-        "‖∇F‖² at the end of runs of 2,000, 8,000 and 32,000 rounds, with methods tuned anew at each horizon. Without "
-        "tracking the fixed point depends on the step size. The right panel shows it exactly, by Newton's method on "
-        "(I − W)X + η(∇f(X) + e) = 0. A smaller step brings it closer to ‖ē‖² and takes longer. Biased-DMT lies below "
-        "the line because a run passes below ‖ē‖² before it settles there, and tuning for T finds the step that is "
-        "lowest at T. {continued}"
+        "‖∇F‖² at the end of runs of 2,000, 8,000 and 32,000 rounds, with methods tuned anew at each horizon. "
+        "Without tracking the fixed point depends on the step size (right, exactly, by Newton's method): a smaller "
+        "step brings it closer to ‖ē‖² and takes longer. Biased-DMT lies below the line because a run passes below "
+        "‖ē‖² before it settles there, and tuning for T finds the step that is lowest at T. {continued}"
     ),
     "sensitivity": (
         "A step size is stable if it and all steps between it and the best end within 5 % of the way from the start to "
@@ -56,8 +56,8 @@ ABOUT = {
         "Biased-DMT, η/(1 − β) for Momentum Tracking), and the weight of the newest gradient (λη and η)."
     ),
     "fig2": (
-        "Biases of five magnitudes, drawn once or redrawn at every query, and both signs, since the paper leaves the "
-        "direction open. Floors are computed as ‖ē‖² plus the floor of ‖∇F + ē‖², which has the mean of ‖∇F‖² and less "
+        "Biases of five magnitudes, drawn once or redrawn at every query, and both signs, since the paper leaves "
+        "the direction open. Floors are ‖ē‖² plus the floor of ‖∇F + ē‖², which has the mean of ‖∇F‖² and less "
         "noise."
     ),
     "heterogeneity": "Splits from random (ζ² near 0) to sorted by label, under an absolute and a relative bias.",
@@ -66,14 +66,14 @@ ABOUT = {
         "noise of one agent does not depend on n."
     ),
     "corollary": (
-        "Quadratics, started at the minimum, so that all error is noise. Only graphs that meet the repaired condition "
-        "T ≥ 16n²κ/ρ² with κ = max(1, 1/(4nρ²)) are tested; a ring meets it in no affordable run."
+        "Quadratics, started at the minimum, so that all error is noise, on graphs that meet the repaired condition "
+        "T ≥ 16n²κ/ρ². A ring meets it in no affordable run."
     ),
     "topology": "Five graphs of 16 agents.",
     "start": (
-        "Six graphs of 16 agents, with Biased-DMT tuned on each for the rounds to a loss of 0.43. The tracker starts "
-        "from V⁰ = g⁰ as in Algorithm 1 (cold), from V⁰ = Wᵏg⁰ with k = 1/ρ (warm), or from the mean gradient (mean). "
-        "Messages, bytes and seconds (internet links) include the start."
+        "Six graphs of 16 agents, with Biased-DMT tuned on each for the rounds to a loss of 0.43. The tracker "
+        "starts from V⁰ = g⁰ as in Algorithm 1 (cold), from V⁰ = Wᵏg⁰ with k = 1/ρ (warm), or from the mean "
+        "gradient (mean). Messages, bytes and seconds include the start."
     ),
 }
 
@@ -100,7 +100,7 @@ def main(run: Path) -> None:
     verdicts = json.loads((run / "verdicts.json").read_text(encoding="utf-8"))
     studies = {name: Study.load(run / name) for name in PAPER.experiments if (run / name / "study.json").is_file()}
     titles = {name: study.title for name, study in studies.items()}
-    text = HEAD.format(found=counted(verdicts), claims=overview(verdicts, titles))
+    text = HEAD.format(found=count_verdicts(verdicts), claims=overview(verdicts, titles))
     for stale in FIGURES.glob("*"):
         if stale.name != "robustness.json":  # of another run: docs/robustness.py writes it
             stale.unlink()
@@ -114,14 +114,14 @@ def main(run: Path) -> None:
         text += section(name, study, [row for row in verdicts if row["experiment"] == name], run)
     least = 100 * min(row["level"] for row in verdicts if row["level"] is not None)
     judged = (HERE / "templates" / "reproduction-judged.txt").read_text(encoding="utf-8")
-    text += judged.format(settings=chosen(studies), level=f"{least:.4g}") + repeated(studies)
+    text += judged.format(settings=describe_choices(studies), level=f"{least:.4g}") + describe_repetition(studies)
     (HERE / "reproduction.md").write_text(text, encoding="utf-8")
 
 
 def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
     about = ABOUT[name]
     if name == "horizon":
-        about = about.format(continued=told_of_continued(json.loads((FIGURES / "horizon.json").read_text("utf-8"))))
+        about = about.format(continued=describe_continued(json.loads((FIGURES / "horizon.json").read_text("utf-8"))))
     text = f"\n## {study.title}\n\n{about}\n\n"
     for stem in SHOWN[name]:  # side by side, where there is room
         file = run / "figures" / f"{stem}.png"
@@ -133,9 +133,9 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
         text += f"{picture}\n"
     text += "\n" * bool(SHOWN[name]) + claims(verdicts)
     if name == "sensitivity":
-        text += "\n" + stable(study.step_sizes())
+        text += "\n" + tabulate_stable(study.step_sizes())
     if name == "start":
-        text += "\n" + starts(study)
+        text += "\n" + tabulate_starts(study)
     return text
 
 
@@ -167,7 +167,7 @@ def draw_horizons(study: Study, run: Path) -> None:
     fixed = json.loads(solved.read_text(encoding="utf-8"))
     assert study.tuning is not None
     choice = choices(study.tuning)[HORIZONS[0]][DMT][0]
-    found: dict = {"fixed_points": fixed, "continued": continued(choice), "errors": {}}
+    found: dict = {"fixed_points": fixed, "continued": run_on(choice), "errors": {}}
     for name in SHOWN_HORIZONS:
         values = []
         for horizon in HORIZONS:
@@ -178,14 +178,14 @@ def draw_horizons(study: Study, run: Path) -> None:
             )
         found["errors"][name] = dict(zip(HORIZONS, values, strict=True))
     (FIGURES / "horizon.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    drawing.save(drawn_horizons(found), run / "figures" / "horizon.png")
+    drawing.save(plot_horizons(found), run / "figures" / "horizon.png")
 
 
 LONGER = 16
 """Times its horizon for which Biased-DMT is run on, to see where it settles."""
 
 
-def continued(choice: dict[str, float]) -> dict[str, list[float]]:
+def run_on(choice: dict[str, float]) -> dict[str, list[float]]:
     """Run Biased-DMT on from the shortest horizon: ‖∇F‖² over ‖ē‖², least and largest over the seeds, by rounds."""
     parts = PAPER.spec_of("horizon").parts()
     steps = int(HORIZONS[0].removeprefix("T = ").replace(",", ""))
@@ -203,7 +203,7 @@ def continued(choice: dict[str, float]) -> dict[str, list[float]]:
     return found
 
 
-def told_of_continued(found: dict) -> str:
+def describe_continued(found: dict) -> str:
     (before, (low, high)), (after, (least, most)) = found["continued"].items()
     return (
         f"With the step tuned for T = {before} its ‖∇F‖² is {low:.3g} to {high:.3g} times ‖ē‖² there, over the seeds, "
@@ -219,7 +219,7 @@ SHOWN_HORIZONS = {
 }
 
 
-def drawn_horizons(found: dict) -> Figure:
+def plot_horizons(found: dict) -> Figure:
     """Draw what `draw_horizons` measured: `python docs/findings.py horizon` draws it anew from the stored numbers."""
     figure = Figure(figsize=(7.0, 2.8), layout="constrained", dpi=200)
     panels: Any = figure.subplots(1, 2, sharey=True)
@@ -246,25 +246,25 @@ def drawn_horizons(found: dict) -> Figure:
     return figure
 
 
-def starts(study: Study) -> str:
+def tabulate_starts(study: Study) -> str:
     """Write what the target takes from each start on each graph, with 95 % intervals over replicates."""
     goal, rows = tomllib.loads(study.spec)["tuning"]["target"], []
     for variant in study.results:
         runs, cells = Runs.of(study, DMT, variant), []
-        for by, unit in {"round": 1, "messages": 1, "bytes_sent": 1e3, "seconds": 1}.items():
+        for by, unit in {"round": 1, "messages": 1, "bytes_sent": 1e3}.items():
             mean, half = interval(np.array(list(runs.arrivals(goal, by).values())) / unit)
             cells.append(f"{mean:.3g} ± {half:.2g}")
         rows.append((variant, f"{study.facts[variant]['gap']:.3g}", *cells))
-    head = ["graph, start", "ρ", "rounds", "messages", "kB sent by an agent", "seconds"]
+    head = ["graph, start", "ρ", "rounds", "messages", "kB sent by an agent"]
     return table(head, rows)
 
 
 def badge(verdict: str) -> str:
-    """A verdict in its colour, with its sign."""
+    """Return a verdict in its colour, with its sign."""
     return f'<span class="verdict {verdict.replace(" ", "-")}">{SIGNS[verdict]} {verdict}</span>'
 
 
-def counted(verdicts: list[dict]) -> str:
+def count_verdicts(verdicts: list[dict]) -> str:
     """Count the claims of each verdict, those of the paper apart from ours."""
     lines = []
     for title, some in {
@@ -288,14 +288,14 @@ def overview(verdicts: list[dict], titles: dict[str, str]) -> str:
 
 
 def slug(title: str) -> str:
-    """The anchor of a heading, as the page has it."""
+    """Return the anchor of a heading."""
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
 def claims(verdicts: list[dict]) -> str:
     """List the claims of an experiment, each with its verdict, the deciding measurement and the paper's words."""
     return "".join(
-        f"- {badge(row['verdict'])} **{row['claim']}.** {measured(row)}. "
+        f"- {badge(row['verdict'])} **{row['claim']}.** {describe_measurement(row)}. "
         f"*{row['section']}{'.' if row['section'] == OURS else ': ' + row['paper']}*\n"
         for row in verdicts
     )
@@ -305,7 +305,7 @@ MANY = 3
 """Of a claim with more parts than this, the page shows only those that decide."""
 
 
-def measured(row: dict) -> str:
+def describe_measurement(row: dict) -> str:
     """Return the measurement that decides; verdicts.json has the notes, the levels and all parts."""
     parts = row["evidence"]["parts"]
     kept = [p for p in parts if p["decides"]] if len(parts) > MANY else parts
@@ -316,7 +316,7 @@ def measured(row: dict) -> str:
 
 
 def extremes(column: pl.Series) -> tuple[str, str]:
-    """The smallest and the largest number."""
+    """Return the smallest and the largest number of a column."""
     numbers: list[float] = column.drop_nulls().to_list()
     return format_number(min(numbers, default=None)), format_number(max(numbers, default=None))
 
@@ -332,14 +332,14 @@ def lengths(study: Study) -> str:
     return f"{span[0]}; {span[1]}"
 
 
-def chosen(studies: dict[str, Study]) -> str:
+def describe_choices(studies: dict[str, Study]) -> str:
     """Write the table of the choices that the paper leaves open: biases, grids and fixed hyper-parameters."""
     rows: list[tuple] = []
     for name, study in studies.items():
         spec = tomllib.loads(study.spec)
         several = [spec, *spec.get("variant", [])]
         stages = [stage for one in several for stage in one.get("oracle", {}).get("stages", [])]
-        rows.append((f"`{name}`", lengths(study), biases(stages), tuned(several), fixed(several)))
+        rows.append((f"`{name}`", lengths(study), biases(stages), describe_tuning(several), describe_fixed(several)))
     (usual, _), *_ = Counter(bias for _, _, bias, _, _ in rows).most_common()
     rows = [(name, runs, "as above" if bias == usual else bias, *rest) for name, runs, bias, *rest in rows]
     head = table(["name", "rounds; seeds", "bias", "tuned", "fixed"], rows)
@@ -360,7 +360,7 @@ def biases(stages: list[dict]) -> str:
     return "; ".join(texts) or "none"
 
 
-def tuned(several: list[dict]) -> str:
+def describe_tuning(several: list[dict]) -> str:
     """Summarise how an experiment is tuned: the range of η, the values of λ, the settings and the criterion."""
     given = [one["tuning"] for one in several if "tuning" in one]
     if not given:
@@ -372,7 +372,7 @@ def tuned(several: list[dict]) -> str:
     return f"{given[0]['budget']} settings, η from {low:g} to {high:g}{over}, by {by}"
 
 
-def fixed(several: list[dict]) -> str:
+def describe_fixed(several: list[dict]) -> str:
     """List the hyper-parameters that are not tuned; of those that differ between variants, say so."""
     if any("eta" in one.get("algorithm", {}) for one in several[1:]):
         return "by variant"
@@ -383,8 +383,8 @@ def fixed(several: list[dict]) -> str:
     )
 
 
-def stable(tried: pl.DataFrame) -> str:
-    """The stable step sizes, as the ranges of their ends over replicates."""
+def tabulate_stable(tried: pl.DataFrame) -> str:
+    """Write the table of stable step sizes, as the ranges of their ends over replicates."""
     rows = []
     for (algorithm,), own in tried.group_by("algorithm", maintain_order=True):
         ends = own.filter("stable").group_by("replicate").agg(low=pl.col("eta").min(), high=pl.col("eta").max())
@@ -398,7 +398,7 @@ def stable(tried: pl.DataFrame) -> str:
     return table(["method", "smallest stable step size, over replicates", "largest"], rows)
 
 
-def repeated(studies: dict[str, Study]) -> str:
+def describe_repetition(studies: dict[str, Study]) -> str:
     manifest = next(iter(next(iter(studies.values())).results.values())).manifest
     kept = {key: value for key, value in manifest["versions"].items() if key not in ("source", "code")}
     versions = ", ".join(f"{name} {number}" for name, number in kept.items())
@@ -408,15 +408,10 @@ def repeated(studies: dict[str, Study]) -> str:
     )
 
 
-def table(head: list[str], rows: list[tuple]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
 if __name__ == "__main__":
     if sys.argv[1:] == ["horizon"]:
         known = json.loads((FIGURES / "horizon.json").read_text(encoding="utf-8"))
-        drawing.save(drawn_horizons(known), FIGURES / "horizon.png")
+        drawing.save(plot_horizons(known), FIGURES / "horizon.png")
         sys.exit()
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "verdicts.json").is_file():
         sys.exit("usage: python docs/findings.py DIRECTORY, where `gossamer reproduce --out DIRECTORY` has run")

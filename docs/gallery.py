@@ -92,7 +92,7 @@ SHOWN = {
     ),
     "deadline": (
         "Deadlines",
-        "Rounds that close after 40 ms with whoever has come: stragglers cost no accuracy, and less time than waiting",
+        "Rounds that close after 40 ms without late agents: stragglers cost no accuracy, and less time than waiting",
         "stationarity",
         "seconds",
         "",
@@ -120,7 +120,7 @@ SHOWN = {
     ),
     "energy": (
         "Joules",
-        "What agents draw while they compute, wait and send: ten gradients for each message cost more than they save",
+        "Power to compute, wait and send: ten gradients for each message cost more than they save",
         "loss",
         "joules",
         "",
@@ -209,9 +209,9 @@ HEAD = """# Gallery
 
 <!-- Written by docs/gallery.py, `make gallery`: change that file, not this page. -->
 
-Every example with what is drawn from its result. `gossamer run examples/NAME.toml` runs the example NAME, with the
-options shown, if any; `gossamer init --example NAME` copies it with its data. A comment at the top of each file says
-more. Step sizes are stable, and tuned only where the spec has a `[tuning]`: these are illustrations, not contests.
+Every example, drawn from its result. `gossamer run examples/NAME.toml` runs the example NAME, with the options shown,
+if any; `gossamer init --example NAME` copies it with its data. Step sizes are stable, and tuned only where the spec has
+a `[tuning]`: these are illustrations, not contests.
 
 <div class="gallery" markdown>
 
@@ -235,7 +235,7 @@ def main(names: list[str]) -> None:
             curves = Study.load(RUNS / name).curves()
             last = list(curves.values())[-1]  # of several variants, the one that is furthest from the first
             drawing.save(last.plot(metric, x).figure, FIGURES / f"{name}.png")
-            drawing.save(drawn_small(last, metric, x), FIGURES / f"{name}-small.png")
+            drawing.save(draw_thumbnail(last, metric, x), FIGURES / f"{name}-small.png")
             print(name, flush=True)
         small = drawing.picture(title, f"assets/gallery/{name}-small.png")
         picture = f"[{small}](assets/gallery/{name}.png)"
@@ -244,7 +244,7 @@ def main(names: list[str]) -> None:
     PAGE.write_text(HEAD.format(tiles="\n\n".join(tiles)), encoding="utf-8")
 
 
-def drawn_small(result: Result, metric: str, x: str) -> Figure:
+def draw_thumbnail(result: Result, metric: str, x: str) -> Figure:
     """Draw a thumbnail: the curves alone, in heavy lines, with large type and few ticks."""
     figure = Figure(figsize=(2.4, 1.8), layout="constrained", dpi=150)
     axes = figure.add_subplot()

@@ -10,8 +10,8 @@ from typing import Any
 
 import drawing
 import numpy as np
-from findings import table
 from matplotlib.figure import Figure
+from tables import table
 
 from gossamer.report.styles import style_methods
 from gossamer.results.statistics import LEVEL, difference, half_width, interval
@@ -36,7 +36,7 @@ class Curves:
         """By kind of text."""
 
     def at_bytes(self, sent: float) -> np.ndarray:
-        """The loss of each seed when a process has sent so much, on a line between two looks."""
+        """Return the loss of each seed when a process has sent so much, on a line between two looks."""
         pairs = zip(self.sent, self.loss, strict=True)
         return np.array([np.interp(sent, one, loss) for one, loss in pairs])
 
@@ -47,12 +47,12 @@ def shown(values: np.ndarray, digits: int = 3) -> str:
 
 
 def shares(curves: dict[str, Curves], name: str) -> np.ndarray:
-    """The seconds of a method at every look, as a share of the first's at its end, seed by seed."""
+    """Return the seconds of a method at every look, as a share of the first's at its end, seed by seed."""
     return curves[name].seconds / curves[FIRST].seconds[:, -1:]
 
 
-def drawn(curves: dict[str, Curves]) -> Figure:
-    """The loss against bytes and against time."""
+def draw(curves: dict[str, Curves]) -> Figure:
+    """Draw the loss against bytes and against time."""
     figure = Figure(figsize=(9, 3.4), layout="constrained", dpi=150)
     panels: Any = figure.subplots(1, 2, sharey=True)
     for look, (name, found) in zip(style_methods(RULES), curves.items(), strict=True):
@@ -72,7 +72,7 @@ def drawn(curves: dict[str, Curves]) -> Figure:
 
 
 def verdict(against: np.ndarray, mine: np.ndarray) -> str:
-    """Whether losses are lower, higher or not told apart, on the same seeds."""
+    """Say if losses are lower, higher or not told apart, on the same seeds."""
     mean, half = difference(against, mine, paired=True)
     word = "not told apart" if not abs(mean) > half else "lower" if mean < 0 else "higher"
     return f"{mean:+.3f} ± {half:.3f}: {word}"
@@ -116,7 +116,7 @@ def in_words(curves: dict[str, Curves]) -> str:
     return f"{favour}\n"
 
 
-def tuned(found: dict[str, Any]) -> str:
+def tabulate_tuning(found: dict[str, Any]) -> str:
     rows = []
     for name, tuning in found["tuning"].items():
         chosen, rates = tuning["chosen"], [one["lr"] for one in tuning["tried"]]
@@ -159,7 +159,7 @@ def page(found: dict[str, Any]) -> str:
         "\nAt equal bytes the others are in the middle of their runs, before their rate falls. A shorter run with its "
         "own schedule may have a lower loss; it was not run.\n"
     )
-    text += f"\n## How they were tuned\n\n{tuned(found)}"
+    text += f"\n## How they were tuned\n\n{tabulate_tuning(found)}"
     text += "\nBeyond a rate at an edge there may be a better one. The rates of all methods were raised once, after a "
     text += "trial in which DDP was best at its highest.\n"
     text += "\n## To repeat it\n\n```console\n$ make language\n```\n\n"
@@ -178,7 +178,7 @@ def _load(facts: dict[str, Any]) -> str:
 
 def main(source: Path) -> None:
     found = json.loads(source.read_text(encoding="utf-8"))
-    drawing.save(drawn({name: Curves(runs) for name, runs in found["curves"].items()}), FIGURE)
+    drawing.save(draw({name: Curves(runs) for name, runs in found["curves"].items()}), FIGURE)
     (HERE / "language.md").write_text(page(found), encoding="utf-8")
 
 

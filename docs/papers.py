@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from findings import SIGNS, table
+from findings import SIGNS
+from tables import table
 
 from gossamer.cli.reproduce import READINGS, tell
 from gossamer.papers import Paper, installed
@@ -22,15 +23,12 @@ FOUND = HERE / "assets" / "papers"
 
 HEAD = """# Papers as tests
 
-Each paper here is a folder of specs and claims that anyone can run again: `gossamer reproduce beer`. Every claim has
-two readings: *as published*, with the numbers that the authors printed or that their public code has, and *tuned
-alike*, with every method tuned by the same budget, anew in each replicate. Identities need no runs, and are computed
-exactly. Margins were set before the first run; targets and budgets that decided nothing were changed after it, as the
-remarks say. Each paper's page lists what of the authors' setting was not followed. Where data or model are others, a
-claim is judged "in the spirit of" the paper's, and is never called reproduced.
-
-[Ship your paper's claims](howto/ship-claims.md) says how to add a paper. `make papers` runs them all, and writes these
-pages.
+Each paper here is a folder of specs and claims that anyone can run again: `gossamer reproduce beer`. A claim has up
+to two [readings](howto/ship-claims.md#two-readings), *as published* and *tuned alike*. Identities need no runs, and
+are computed exactly. Margins were set before the first run; targets and budgets that decided nothing were changed
+after it, as the remarks in bold on the papers' pages say. There stands, too, what of the authors' setting was not
+followed. Claims with a † are on other data or another model, judged in the spirit of the paper's, and never called
+reproduced. `make papers` runs all papers, and writes these pages.
 
 """
 
@@ -76,7 +74,7 @@ def overview(papers: dict[str, Paper], found: dict[str, list[dict[str, Any]]]) -
         for name, rows in found.items()
     ]
     claims = [
-        (f"[{name}]({page_of(name)})" if number == 0 else "", short, *cells(by_reading))
+        (f"[{name}]({page_of(name)})" if number == 0 else "", short + dagger(by_reading), *cells(by_reading))
         for name, rows in found.items()
         for number, (short, by_reading) in enumerate(by_claim(rows, "short").items())
     ]
@@ -106,6 +104,11 @@ def by_claim(rows: list[dict[str, Any]], name: str) -> dict[str, dict[str, dict[
     for row in rows:
         claims.setdefault(row[name], {})[row["reading"]] = row
     return claims
+
+
+def dagger(by_reading: dict[str, dict[str, Any]]) -> str:
+    """Return a † for a claim that was judged in another setting than the authors'."""
+    return " †" * any(row.get("setting", "theirs") != "theirs" for row in by_reading.values())
 
 
 def cells(by_reading: dict[str, dict[str, Any]]) -> list[str]:

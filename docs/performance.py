@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tables import spread, table
+
 HERE = Path(__file__).parent
 FIGURE = HERE / "assets" / "performance" / "bench.svg"
 
@@ -22,17 +24,20 @@ def page(bench: dict[str, Any]) -> str:
     missed = [aim for aim in bench["aims"] if not aim["met"]]
     text = f"{len(bench['aims']) - len(missed)} of {len(bench['aims'])} aims were met."
     bounds = [f"{'at least' if aim['least'] else 'at most'} {aim['bound']:g}" for aim in missed]
-    lines = [f"{aim['text']}: {_spread(aim['ratio'])}, aim {bound}" for aim, bound in zip(missed, bounds, strict=True)]
+    lines = [f"{aim['text']}: {spread(aim['ratio'])}, aim {bound}" for aim, bound in zip(missed, bounds, strict=True)]
     parts.append(f"**{text}**" + (f" Missed: {'; '.join(lines)}." if missed else "") + "\n")
     parts.append("## Contests\n")
     for contest in bench["contests"]:
         rows = [
-            [name, _spread(speed, ",.0f"), _spread(contest["against"][name])]
-            for name, speed in contest["speed"].items()
+            [name, spread(speed, ",.0f"), spread(contest["against"][name])] for name, speed in contest["speed"].items()
         ]
         title = contest["title"]
         parts.append(
-            _table([title[0].upper() + title[1:], f"{contest['unit']}/s", f"times {contest['reference']}"], rows)
+            table(
+                [title[0].upper() + title[1:], f"{contest['unit']}/s", f"times {contest['reference']}"],
+                rows,
+                numbers=True,
+            )
         )
     parts.append("## Scaling\n\nMicroseconds of a round on random logistic losses, batch 16, 50 rows an agent.\n")
     rows = [
@@ -44,20 +49,11 @@ def page(bench: dict[str, Any]) -> str:
         ]
         for growth in bench["growths"]
     ]
-    parts.append(_table(["growing", "values", "µs, medians", "log-log slope"], rows))
+    parts.append(table(["growing", "values", "µs, medians", "log-log slope"], rows, numbers=True))
     parts.append("## Starting\n\nSeconds of CPU of a process from start to end.\n")
-    parts.append(_table(["", "CPU s"], [[name, _spread(value)] for name, value in bench["starts"].items()]))
+    starts = [[name, spread(value)] for name, value in bench["starts"].items()]
+    parts.append(table(["", "CPU s"], starts, numbers=True))
     return "\n".join(parts) + WHY
-
-
-def _spread(spread: dict[str, float], form: str = ".2f") -> str:
-    median, low, high = (format(spread[key], form) for key in ("median", "low", "high"))
-    return f"{median} [{low}, {high}]"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def main() -> None:

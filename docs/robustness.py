@@ -13,7 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from findings import SIGNS, table
+from findings import SIGNS
+from tables import table
 
 from gossamer.basics.sizes import cores
 from gossamer.experiments import running
@@ -31,7 +32,7 @@ ON_A_RING = ("fig1", "descent", "horizon", "sensitivity", "fig2", "heterogeneity
 OPPOSITE = {("holds", "does not hold"), ("does not hold", "holds")}
 
 
-def changed(name: str, change: str) -> str | None:
+def change_spec(name: str, change: str) -> str | None:
     """Return the text of an experiment's spec after a change; None where the change does not concern it."""
     text = PAPER.text_of(name)
     if change == "seeds":
@@ -47,7 +48,7 @@ def changed(name: str, change: str) -> str | None:
 def run(task: tuple[str, str, str]) -> None:
     """Run an experiment after a change, into its own folder."""
     out, change, name = task
-    text = changed(name, change)
+    text = change_spec(name, change)
     assert text is not None
     running.run(Spec.of(tomllib.loads(text)), Path(out) / change / name, name=name, progress=False)
     print(f"{change}: {name} done", flush=True)
@@ -55,7 +56,7 @@ def run(task: tuple[str, str, str]) -> None:
 
 def main(out: Path, names: list[str]) -> None:
     """Run what is missing, and write the page."""
-    tasks = [(str(out), change, name) for change in CHANGES for name in names if changed(name, change)]
+    tasks = [(str(out), change, name) for change in CHANGES for name in names if change_spec(name, change)]
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         for _ in pool.map(run, tasks):
             pass

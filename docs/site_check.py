@@ -30,7 +30,7 @@ NAMES = "nodes => nodes.map(node => node.id || node.name)"
 
 
 def main(site: Path, pictures: Path | None) -> int:
-    """How many faults there are; each is printed."""
+    """Print each fault, and return their number."""
     faults, pages = 0, sorted(page for page in site.rglob("*.html") if page.name != "404.html")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
@@ -46,7 +46,7 @@ def main(site: Path, pictures: Path | None) -> int:
 
 
 def looked_at(browser: Browser, site: Path, pages: list[Path]) -> Iterator[str]:
-    """What is wrong with the pages, each loaded once and shown at both widths."""
+    """Yield the faults of the pages, each loaded once and shown at both widths."""
     links: dict[Path, set[str]] = {}
     names: dict[str, set[str]] = {}
     page = browser.new_page(viewport={"width": WIDTHS[0], "height": HEIGHT}, reduced_motion="reduce")
@@ -70,7 +70,7 @@ def looked_at(browser: Browser, site: Path, pages: list[Path]) -> Iterator[str]:
 
 
 def listening(page: Page) -> list[str]:
-    """A list that gets what the page logs, and what it asks of other hosts."""
+    """Return a list that gets what the page logs, and what it asks of other hosts."""
     noted: list[str] = []
     page.on("console", lambda message: noted.append(f"console: {message.text}"))
     page.on("pageerror", lambda error: noted.append(f"error: {error}"))
@@ -79,7 +79,7 @@ def listening(page: Page) -> list[str]:
 
 
 def dead(link: str, names: dict[str, set[str]]) -> bool:
-    """Whether a link from a page on disk leads nowhere; those to other hosts are not followed."""
+    """Return True if a link from a page on disk leads nowhere; those to other hosts are not followed."""
     page, anchor = urldefrag(link)
     if not page.startswith("file:"):
         return False
@@ -89,7 +89,7 @@ def dead(link: str, names: dict[str, set[str]]) -> bool:
 
 
 def searched(browser: Browser, site: Path) -> Iterator[str]:
-    """Whether a word that stands on many pages is found from the first one."""
+    """Return True if a word that stands on many pages is found from the first one."""
     page = browser.new_page(viewport={"width": WIDTHS[0], "height": HEIGHT})
     page.set_default_timeout(PATIENCE)
     noted = listening(page)

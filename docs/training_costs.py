@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from findings import table
+from tables import spread, table
 
 HERE = Path(__file__).parent
 
@@ -37,7 +37,7 @@ ROWS = {
 
 
 def page(step: dict[str, Any], memory: dict[str, Any]) -> str:
-    """The page of these measurements."""
+    """Return the page of these measurements."""
     columns = {name: shown for name, shown in COLUMNS.items() if f"{name} / ddp" in step["rows"][0]["ratios"]}
     times = [
         (row["processes"], f"{row['d']:,}", row["batch"], *(spread(row["ratios"][f"{name} / ddp"]) for name in columns))
@@ -62,10 +62,6 @@ def page(step: dict[str, Any], memory: dict[str, Any]) -> str:
     for word, value in words.items():
         text = text.replace(word, value)
     return text
-
-
-def spread(ratio: dict[str, float]) -> str:
-    return f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
 
 
 def aims(given: list[dict[str, Any]]) -> str:

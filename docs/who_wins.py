@@ -18,9 +18,9 @@ import drawing
 import networkx as nx
 import numpy as np
 import polars as pl
-from findings import table
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
+from tables import table
 
 import gossamer as gs
 from gossamer.report.styles import COLORS, method_style
@@ -77,7 +77,7 @@ WARM = {
 """Controls: the same start for the others that track."""
 OURS, OTHERS = ("Biased-DMT", "Biased-DMT, warm"), ("D-PSGD", "GT-DSGD", "GNSD")
 Family = tuple[Callable[[float, float, int], Any], Iterable[int]]
-"""How a rule is made of η, λ and gossips before round 0, and the exponents of λ that are tried first."""
+"""A function that builds a rule from η, λ and gossips before round 0, and the exponents of λ that are tried first."""
 FAMILIES: dict[str, Family] = {
     "d-psgd": (lambda eta, lam, warm: gs.DPSGD(eta=eta), (0,)),
     "gt-dsgd": (lambda eta, lam, warm: gs.GTDSGD(eta=eta, warm=warm), (0,)),
@@ -234,7 +234,7 @@ def values(rules: list[Any], W: np.ndarray, A: np.ndarray, starts: Starts) -> np
 
 
 class Search:
-    """The settings of a family that were tried on a graph: a coarse lattice, then finer around every optimum."""
+    """A search over the settings of a family on a graph: a coarse lattice, then finer around every optimum."""
 
     def __init__(self, family: Family, W: np.ndarray, A: np.ndarray, starts: Starts, warm: int = 0):
         self.make, self.rows = family

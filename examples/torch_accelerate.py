@@ -27,7 +27,6 @@ def make() -> tuple[Accelerator, nn.Module, Decentralized, Any, Any]:
     images, labels = load_digits(return_X_y=True)
     data = TensorDataset(torch.tensor(images / 16, dtype=torch.float32), torch.tensor(labels))
     torch.manual_seed(0)
-    # --8<-- [start:make]
     accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True))
     callbacks.accelerate(accelerator)
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).to(accelerator.device)
@@ -35,7 +34,6 @@ def make() -> tuple[Accelerator, nn.Module, Decentralized, Any, Any]:
     gossip: Any = Decentralized(model.parameters(), gs.DPSGD(eta=1.0), "complete", inner=inner, local_steps=4)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(gossip.inner, STEPS)
     loader = DataLoader(data, batch_size=32, shuffle=True, drop_last=True)
-    # --8<-- [end:make]
     return accelerator, model, gossip, scheduler, loader
 
 

@@ -29,13 +29,11 @@ def make() -> tuple[nn.Module, Decentralized, Any, DataLoader[Any]]:
     torch.manual_seed(0)
     size: Any = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     size |= {"image_size": 8, "patch_size": 2, "num_channels": 1, "num_labels": 10}
-    # --8<-- [start:make]
     model = ViTForImageClassification(ViTConfig(**size))
     inner = partial(torch.optim.AdamW, lr=3e-3, weight_decay=0.1)
     optimizer: Any = Decentralized(model.parameters(), gs.BiasedDMT(eta=0.7, lam=0.5), "complete", inner=inner)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer.inner, STEPS)
     loader = DataLoader(data, batch_sampler=SplitSampler(data, 32, split="by-label"), collate_fn=collate)
-    # --8<-- [end:make]
     return model, optimizer, scheduler, loader
 
 

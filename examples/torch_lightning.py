@@ -21,7 +21,6 @@ from gossamer.torch.launch import launch
 STEPS = 300
 
 
-# --8<-- [start:module]
 class Digits(LightningModule):
     """A classifier, as any other of Lightning."""
 
@@ -41,9 +40,6 @@ class Digits(LightningModule):
     def validation_step(self, batch: Any, batch_idx: int) -> None:  # at the mean model
         inputs, targets = batch
         self.log("right", (self.model(inputs).argmax(1) == targets).float().mean())
-
-
-# --8<-- [end:module]
 
 
 def make() -> tuple[Digits, DataLoader[Any]]:

@@ -29,11 +29,9 @@ def main() -> None:
     train = TensorDataset(x[:1400], y[:1400])
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    # --8<-- [start:mesh]
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("across", "within"))
     averaged = DistributedDataParallel(model, process_group=mesh["within"].get_group())
     optimizer = decentralize(averaged, mesh["across"], gs.BiasedDMT(eta=0.5, lam=0.2), network="complete")
-    # --8<-- [end:mesh]
     loader = DataLoader(train, batch_sampler=SplitSampler(train, 32, split="by-label"))
     step = 0
     while step < STEPS:

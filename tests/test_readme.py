@@ -58,13 +58,13 @@ def claims_of_the_paper():
 def test_every_number_of_the_readme_s_reasons_was_measured():
     """Each number of "Why" is read back: from the verdicts, from another page that a run wrote, or from its setting."""
     rows, words = claims_of_the_paper()
-    told = " ".join(README.split("## Why")[1].split("## A first run")[0].split())
+    told = " ".join(README.split("## Why")[1].split("\n## ")[0].split())
     told = re.sub(
         r"\]\([^)]*\)|<!-- fill: \S+ -->.*?<!-- end -->", "]", told
     )  # what is filled in is tested with the pages
     errors = json.loads((FOUND / "horizon.json").read_text(encoding="utf-8"))["errors"]["biased-dsgd"]
     measured = [row["measured"] for row in rows]
-    pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("performance.md", "asynchrony.md")]
+    pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("performance.md", "howto/asynchronous.md")]
     counts = {word: words.count(word) for word in ("holds", "does not hold", "tie", "undecided")}
     assert f"Of the paper's {len(words)} claims {counts['holds']} hold and {counts['does not hold']} do not" in told
     assert re.search(rf"{counts['tie']} (is a tie|are ties) and {counts['undecided']} (is|are) undecided", told)

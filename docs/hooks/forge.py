@@ -1,20 +1,23 @@
-"""What a built page has and a page read on a forge cannot: whole docstrings, and pictures by their size.
+"""Show in a built page what a page on a forge cannot have: whole docstrings, and pictures by their size.
 
-``<!-- built: TEXT -->OTHER<!-- /built -->`` is TEXT in a built page; a forge hides the comments and shows OTHER.
+``<!-- built: TEXT -->OTHER<!-- /built -->`` is TEXT in a built page; a forge hides the comments and shows OTHER. With
+``built, docstring: MODULE`` it is the docstring of that module; ``built, names:`` differs for ``docs/fill.py`` alone.
 """
 
 import re
 import struct
 from pathlib import Path
 
-BUILT = re.compile(r"<!-- built: (.*?) -->.*?<!-- /built -->", re.DOTALL)
+BUILT = re.compile(r"<!-- built(?:, names)?: (.*?)\s*-->.*?<!-- /built -->", re.DOTALL)
+DOCSTRING = re.compile(r"<!-- built, docstring: (\S+) -->.*?<!-- /built -->", re.DOTALL)
+ALONE = "::: {}\n    options: {{ members: false, show_root_heading: false }}"
 PICTURE = re.compile(r'<img (?P<more>[^>]*?src="(?P<file>[^"#]+\.png)(?:#[\w-]+)?"[^>]*?)(?P<end> ?/?)>')
 WIDE = 1200
 """Pixels from which on a picture has several panels."""
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
-    return BUILT.sub(r"\1", markdown)
+    return BUILT.sub(r"\1", DOCSTRING.sub(lambda found: ALONE.format(found[1]), markdown))
 
 
 def on_page_content(html: str, page, config, files) -> str:

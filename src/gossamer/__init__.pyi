@@ -76,6 +76,7 @@ from .results.comparison import Comparison, compare
 from .results.result import Result
 from .results.study import Study, concat
 from .worst.case import convex, lipschitz, smooth
+from .worst.certificate import LyapunovBound, best_step, certificate, diverging, largest_step
 from .worst.exact import Worst, worst_case
 
 __version__: str
@@ -125,6 +126,7 @@ __all__ = [
     "InputError",
     "LocalBiasedDMT",
     "LocalStep",
+    "LyapunovBound",
     "Mixing",
     "MoTEF",
     "MomentumTracking",
@@ -148,6 +150,8 @@ __all__ = [
     "Worst",
     "aggregators",
     "algorithms",
+    "best_step",
+    "certificate",
     "clock",
     "clocks",
     "compare",
@@ -156,6 +160,8 @@ __all__ = [
     "convex",
     "data",
     "devices",
+    "diverging",
+    "largest_step",
     "lipschitz",
     "logs",
     "metric",

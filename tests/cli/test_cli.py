@@ -6,15 +6,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import get_args
 
 from typer.testing import CliRunner
 
 from gossamer import cli
 from gossamer.algorithms import ALGORITHMS
-from gossamer.cli.list import Kind
 from gossamer.networks import NETWORKS
-from gossamer.specs.catalogue import REGISTRIES
 from gossamer.specs.spec import Spec
 from tests.commands import gossamer
 
@@ -55,10 +52,6 @@ def test_list_names_everything():
     assert "a9a" in plain
     assert "algorithms" not in plain
     assert gossamer("list", "algorithm").returncode == 2
-
-
-def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert list(get_args(Kind)) == [*REGISTRIES, "papers"]
 
 
 def test_runs_that_all_diverge_end_with_3(tmp_path):

@@ -1,30 +1,23 @@
 """gossamer list."""
 
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
 from gossamer.cli.shared import AsJSON, With, app, load_own, say_json, show
+from gossamer.specs.catalogue import REGISTRIES, list_kind
 
-Kind = Literal[
-    "algorithms",
-    "networks",
-    "oracles",
-    "compressors",
-    "aggregators",
-    "schedules",
-    "problems",
-    "datasets",
-    "metrics",
-    "links",
-    "compute-times",
-    "papers",
-]
+# a name for each registry, so that a new one is listed without a word here
+Kind = StrEnum("Kind", {kind: kind for kind in (*REGISTRIES, "papers")})
 
 
 @app.command(name="list")
 def list_(
-    kind: Annotated[Kind | None, typer.Argument(help="What to list; all if it is not given.")] = None,
+    kind: Annotated[
+        Kind | None,  # pyright: ignore[reportInvalidTypeForm]
+        typer.Argument(help="What to list; all if it is not given."),
+    ] = None,
     own: With = None,
     as_json: AsJSON = False,
 ) -> None:
@@ -39,10 +32,26 @@ def list_(
         gossamer list --json
     """
     load_own(own)
-    from gossamer.specs.catalogue import REGISTRIES, list_kind
-
     if kind == "papers":
-        list_papers(as_json)
+        from gossamer.papers import installed
+
+        papers = installed().values()
+        if as_json:
+            listed = [
+                {
+                    "name": paper.name,
+                    **paper.about.model_dump(include={"title", "arxiv", "year", "about"}),
+                    "experiments": list(paper.experiments),
+                    "claims": len(paper.claims),
+                    "minutes": paper.minutes,
+                }
+                for paper in papers
+            ]
+            say_json(listed)
+            return
+        head = ("name", "title", "arXiv", "claims", "minutes of a core")
+        rows = [(one.name, one.about.title, one.arxiv, str(len(one.claims)), f"{one.minutes:.2g}") for one in papers]
+        show(head, rows, whole=["name", "arXiv"])
         return
     kinds = [kind] if kind else list(REGISTRIES)
     found = {name: list_kind(name) for name in kinds}
@@ -53,27 +62,3 @@ def list_(
         rows = [(entry["name"], entry["about"], ", ".join(entry["options"])) for entry in entries]
         show(("name", "what it is", "options"), rows, whole=["name"], title=name)
         print()
-
-
-def list_papers(as_json: bool) -> None:
-    """Print the papers, with their arXiv numbers, how many claims are judged, and about how long that takes."""
-    from gossamer.papers import installed
-
-    papers = installed().values()
-    if as_json:
-        told = [
-            {
-                "name": paper.name,
-                **paper.about.model_dump(include={"title", "arxiv", "year", "about"}),
-                "experiments": list(paper.experiments),
-                "claims": len(paper.claims),
-                "minutes": paper.minutes,
-            }
-            for paper in papers
-        ]
-        say_json(told)
-        return
-    rows = [
-        (paper.name, paper.about.title, paper.arxiv, str(len(paper.claims)), f"{paper.minutes:.2g}") for paper in papers
-    ]
-    show(("name", "title", "arXiv", "claims", "minutes of a core"), rows, whole=["name", "arXiv"])

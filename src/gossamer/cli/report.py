@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gossamer.basics.text import visible
 from gossamer.cli.shared import app, check_directory, output_directory, say
 from gossamer.core import InputError
-
-if TYPE_CHECKING:
-    from gossamer.results.study import Study
 
 
 @app.command()
@@ -31,6 +28,7 @@ def report(
 
         gossamer report runs/ring runs/torus runs/path --out runs/together
     """
+    from gossamer.algorithms import ALGORITHMS
     from gossamer.report import write_all
     from gossamer.results.study import SHARED, Study, concat
 
@@ -38,7 +36,13 @@ def report(
         raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
     studies = {str(folder): Study.load(check_directory(folder)) for folder in directories}
     folder = output_directory(out, directories[0])
-    how = "\n".join(f"gossamer run {one / 'spec.toml'}{_own_files(studies[str(one)])}" for one in directories)
+    commands = []
+    for one in directories:
+        named = dict.fromkeys(name for result in studies[str(one)].results.values() for name, _ in result.states)
+        own = ", ".join(name for name in named if name not in ALGORITHMS)
+        with_own = f" --with FILE  # the Python file that defines {own}" if own else ""
+        commands.append(f"gossamer run {one / 'spec.toml'}{with_own}")
+    how = "\n".join(commands)
     if len(studies) == 1:
         (study,) = studies.values()
         shown, title = {study.name: study}, study.title
@@ -55,12 +59,3 @@ def report(
     else:
         write_all(list(shown.values()), [], folder, title, how)
     say(visible(folder / "report.html"))
-
-
-def _own_files(study: "Study") -> str:
-    """Return the option that the command needs besides, where methods are the user's own."""
-    from gossamer.algorithms import ALGORITHMS
-
-    named = dict.fromkeys(name for result in study.results.values() for name, _ in result.states)
-    own = [name for name in named if name not in ALGORITHMS]
-    return f" --with FILE  # the Python file that defines {', '.join(own)}" if own else ""

@@ -201,7 +201,7 @@ def resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted: the same command goes on from what was finished", file=sys.stderr, flush=True)
         sys.stdout.flush()
-        cache.seal()
+        cache.seal()  # `os._exit` runs nothing of `atexit`
         os._exit(130)  # at once: a compiled call may still be running, and the store is complete at any moment
 
 
@@ -221,7 +221,7 @@ NOBODY = Meeting()
 def use_devices(devices: str | None, split: str | None, meeting: Meeting = NOBODY) -> Iterator[None]:
     """Compute on these devices, together with the processes of a meeting; Ctrl-C ends with a word on how to go on."""
     count = devices
-    if devices is not None and devices != "all":
+    if devices is not None and devices != "all":  # a choice of a number or a word, which typer does not know
         if not devices.isdecimal():
             raise InputError(f"--devices must be a whole number or all, but is {brief(devices)}.")
         count = whole("--devices", int(devices), most=MOST_DEVICES)

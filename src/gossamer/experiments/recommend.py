@@ -481,6 +481,7 @@ def compare(
     difference is undecided. The first was chosen on these seeds, too, so that it may be any of the finalists: the level
     is such that the intervals of all pairs of them, at every look, hold together with 95 %.
     """
+    # a run that diverged, or never arrived, has no number to subtract
     if any(score.failed != one.failed for score, one in zip(other, first, strict=True)):
         lost = any(score.failed == 2 for score in other)
         return Difference(math.inf, math.nan, math.nan, "diverged" if lost else "worse")
@@ -692,7 +693,7 @@ def advise(goal: Goal, ranked: Sequence[tuple[Difference, Contender]]) -> list[s
             said.append(f"{enough} would decide on {one.name}.")
     if goal.target is None:
         curve = first.curve(goal.criterion)
-        paid = curve["rounds"] if goal.paid == "rounds" else curve[goal.paid]
+        paid = curve[goal.paid]
         start, end = curve["mean"][0], curve["mean"][-1]
         half = float(np.interp(paid[-1] / 2, paid, curve["mean"]))
         if length := goal.length(start, end):
@@ -739,7 +740,31 @@ class Search:
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
         self.problem = self.spec.model_copy(update=example).parts().problem
         self.ends = self.ends or [end / (self.problem.smoothness or 1.0) for end in STEPS]
-        self.networks = list(self._choose_graphs(_check_names("graphs", self.graphs, NETWORKS)))
+        own, asked = self.spec.network, _check_names("graphs", self.graphs, NETWORKS)
+        shared = {key: own[key] for key in COMMON if key in own and key != "asynchronous"}
+        others = {table["name"]: table | shared for table in GRAPHS if table["name"] != own.get("name")}
+        self.networks = [
+            own if own.get("name") == name else others.get(name, {"name": name} | shared) for name in asked
+        ]
+        for table in self.networks:
+            self._make_network(table)  # refuses what cannot be made
+        if not asked:
+            network = self._make_network(own)
+            self.networks = [{key: value for key, value in own.items() if key != "asynchronous"}]
+            if own.get("name") in READERS or network.stochastic != "doubly":
+                why = f"the spec says which links there are ({describe_network(own)}); --graph NAME tries others"
+                self.drop("other graphs", why)
+                others = {}
+            for name, table in others.items():
+                try:
+                    traffic = self._make_network(table).traffic
+                    if traffic > self.degree:
+                        raise InputError(
+                            f"an agent sends to {traffic:g} others in a round, and degree = {self.degree} is the most"
+                        )
+                    self.networks.append(table)
+                except InputError as error:
+                    self.drop(name, str(error))
         self.names = list(_check_names("methods", self.methods, ALGORITHMS))
         if self.names:
             return
@@ -761,34 +786,6 @@ class Search:
         """Return how many contenders go on from a stage of the search, at most."""
         # whole budgets cost most, and every pair of finalists widens the intervals of all
         return self.keep if stage < 1 else min(self.keep, FINALISTS)
-
-    def _choose_graphs(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the networks of these names; without names, the spec's own and those of `GRAPHS` that suit."""
-        own = self.spec.network
-        shared = {key: own[key] for key in COMMON if key in own and key != "asynchronous"}
-        others = {table["name"]: table | shared for table in GRAPHS if table["name"] != own.get("name")}
-        for name in names:
-            given = own if own.get("name") == name else others.get(name, {"name": name} | shared)
-            self._make_network(given)
-            yield given
-        if names:
-            return
-        network = self._make_network(own)
-        yield {key: value for key, value in own.items() if key != "asynchronous"}
-        if own.get("name") in READERS or network.stochastic != "doubly":
-            why = f"the spec says which links there are ({describe_network(own)}); --graph NAME tries others"
-            self.drop("other graphs", why)
-            return
-        for name, table in others.items():
-            try:
-                traffic = self._make_network(table).traffic
-                if traffic > self.degree:
-                    raise InputError(
-                        f"an agent sends to {traffic:g} others in a round, and degree = {self.degree} is the most"
-                    )
-                yield table
-            except InputError as error:
-                self.drop(name, str(error))
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
         return of_table(dict(table), self.problem.agents, self.problem.agent_names, self.spec.build_clock())

@@ -300,13 +300,14 @@ def _facts(setup: Setup, result: Result) -> dict[str, Any]:
     problem, network = setup.problem, setup.network
     # ρ of an asynchronous network says nothing, and that of a large changing one takes too long
     has_gap = not network.asynchronous and (network.agents <= 1_000 or not network.changes)
+    # at the models of the first method, which stand for where methods end
     means = next(iter(result.states.values())).mean(1).astype(float)
     facts: dict[str, Any] = {
         "agents": network.agents,
         "network": network.name,
         "gap": network.gap if has_gap else None,
         "links": network.links,
-        "edges": edges_of(network) if network.agents <= 200 else None,
+        "edges": edges_of(network) if network.agents <= 200 else None,  # more could not be drawn
         "smoothness": problem.smoothness,
         "heterogeneity": problem.heterogeneity(problem.start),
         "heterogeneity_at_end": (

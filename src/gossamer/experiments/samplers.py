@@ -148,7 +148,7 @@ def improve(axes: Sequence[Axis], tried: Points, costs: Column, count: int) -> P
     low = np.minimum(0, np.where(best < low + NEAR, np.maximum(low - REACH, ends[0]), low))
     high = np.maximum(1, np.where(best > high - NEAR, np.minimum(high + REACH, ends[1]), high))
     logs = np.log(costs[judged]) if (costs[judged] > 0).all() else costs[judged]
-    values = np.full(len(costs), logs.max() + 1)
+    values = np.full(len(costs), logs.max() + 1)  # what failed is worse than all that did not
     values[judged] = logs
     # the worse half counts as equally bad: cliffs, where runs diverge, would bend the fit where it matters
     worst = max(np.sort(values)[len(values) // 2], np.sort(logs)[min(len(logs) - 1, len(axes) + 1)])
@@ -169,7 +169,7 @@ def improve(axes: Sequence[Axis], tried: Points, costs: Column, count: int) -> P
     kernel = kernel.clone_with_theta(likeliest.x)
     rng, candidates = np.random.default_rng(len(tried)), []  # the same draws in every tuning, so that it is repeatable
     for spread in SPREADS:
-        moved = rng.random((CANDIDATES, len(axes))) < 0.6
+        moved = rng.random((CANDIDATES, len(axes))) < 0.6  # some numbers stay, as the best often lies along one axis
         candidates.append(best + spread * rng.normal(size=moved.shape) * moved)
     candidates.append(low + (high - low) * qmc.Halton(len(axes), rng=rng).random(CANDIDATES))
     places = np.clip(np.concatenate(candidates), low, high)
@@ -182,6 +182,7 @@ def improve(axes: Sequence[Axis], tried: Points, costs: Column, count: int) -> P
         gain = (values.min() - mean) / np.maximum(deviation, 1e-9)
         gain = deviation * (gain * norm.cdf(gain) + norm.pdf(gain))
         apart = np.abs(places[:, None] - tried).max(2).min(1)
+        # points as good as tried teach nothing: only where there are no others, the furthest of them is taken
         chosen = np.argmax(np.where(apart > 1e-3, gain, apart - 1))
         # believed to be no better than the best, so that the next point lies elsewhere
         tried, values = np.vstack([tried, places[chosen]]), np.append(values, max(mean[chosen], values.min()))

@@ -294,7 +294,7 @@ def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> 
     A setting is passed over if a step size that is larger by at most the factor `safety`, the other numbers being the
     same, failed: on other seeds such a setting may fail as well.
     """
-    judged = [trial for trial in trials if trial.value is not None]
+    judged = [trial for trial in trials if trial.value is not None]  # on all of its seeds
     if not judged:
         lost = sum(trial.diverged > 0 for trial in trials)
         raise InputError(

@@ -219,7 +219,38 @@ class Explorer:
         asked = _read(given)
         common = self._move(asked)
         built = _build(common, asked.algorithm)
-        return [self._limits(common, one) if isinstance(one, Setup) else None for _, one in built]
+        found: list[dict[str, Any] | None] = []
+        for _, setup in built:
+            rule = setup.candidates[0].whole if isinstance(setup, Setup) else None
+            lam = TRACKERS[rule.name](rule) if rule is not None and rule.name in TRACKERS else None
+            if not isinstance(setup, Setup) or lam is None or callable(lam):
+                found.append(None)
+                continue
+            network, L = setup.network, setup.problem.smoothness
+            try:
+                gap = gap_of(network)
+            except InputError as error:
+                found.append({"why": str(error)})
+                continue
+            if L is None:
+                found.append({"why": "the theory needs the smoothness L, which is not known of this problem."})
+                continue
+            key = json.dumps([common["network"], network.agents, lam])
+            if key not in self._stable:
+                self._stable[key] = step_limit(network, lam, 1.0)
+            relative = setup.oracle.constants(setup.problem).relative
+            c = Constants(network.agents, gap, L, excess=0.0, relative=relative or 0.0)
+            eta = eta_limit(c, lam)
+            missed = [one for one in conditions(c, eta, lam) if not one.holds]
+            if relative is None:
+                proved = "Theorem 1 needs M_f, which is not known of this oracle."
+            elif missed:
+                proved = f"Theorem 1 needs {missed[0].text}, which is {format_number(missed[0].limit)} here."
+            else:
+                proved = f"Theorem 1 covers η up to {format_number(eta)}."
+            covered = eta if relative is not None and not missed else 0.0
+            found.append({"stable": self._stable[key] / L, "covered": covered, "smoothness": L, "proved": proved})
+        return found
 
     def _move(self, asked: Request) -> dict[str, Any]:
         """Return the tables of the spec with other numbers, but its algorithms."""
@@ -259,35 +290,6 @@ class Explorer:
             self._shown = dict(list(self._shown.items())[-KEPT:])
             self._shown[key] = _curves(frame, row)
         return self._shown[key]
-
-    def _limits(self, common: dict[str, Any], setup: Setup) -> dict[str, Any] | None:
-        """Return the largest stable step size, and what Theorem 1 covers; or why neither is known."""
-        rule, network = setup.candidates[0].whole, setup.network
-        lam = TRACKERS[rule.name](rule) if rule.name in TRACKERS else None
-        if lam is None or callable(lam):
-            return None
-        L = setup.problem.smoothness
-        try:
-            gap = gap_of(network)
-        except InputError as error:
-            return {"why": str(error)}
-        if L is None:
-            return {"why": "the theory needs the smoothness L, which is not known of this problem."}
-        key = json.dumps([common["network"], network.agents, lam])
-        if key not in self._stable:
-            self._stable[key] = step_limit(network, lam, 1.0)
-        relative = setup.oracle.constants(setup.problem).relative
-        c = Constants(network.agents, gap, L, excess=0.0, relative=relative or 0.0)
-        eta = eta_limit(c, lam)
-        missed = [one for one in conditions(c, eta, lam) if not one.holds]
-        if relative is None:
-            proved = "Theorem 1 needs M_f, which is not known of this oracle."
-        elif missed:
-            proved = f"Theorem 1 needs {missed[0].text}, which is {format_number(missed[0].limit)} here."
-        else:
-            proved = f"Theorem 1 covers η up to {format_number(eta)}."
-        covered = relative is not None and not missed
-        return {"stable": self._stable[key] / L, "covered": eta if covered else 0.0, "smoothness": L, "proved": proved}
 
 
 def _read(given: Any) -> Request:

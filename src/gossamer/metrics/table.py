@@ -71,6 +71,7 @@ def fit_unit(axis: str, most: Any) -> Column:
     column = AXES[axis]
     if axis != "bytes":
         return column
+    # an axis of 0.000012 GB would be read wrong
     unit = next((unit for unit in reversed(UNITS) if (most or 0) >= UNITS[unit]), "bytes")
     title, short = (text.replace("MB", unit) for text in (column.title, column.short))
     return replace(column, title=title, short=short, unit=UNITS[unit])

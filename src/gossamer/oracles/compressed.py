@@ -11,7 +11,7 @@ better, and practically faster error feedback", 2021, arXiv 2106.05203.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -64,24 +64,19 @@ class Compressed(Stage):
             slope = total(math.sqrt(m), times(1 + math.sqrt(m), root(inner.relative)))
             rest = times(1 + math.sqrt(m), root(inner.absolute))
             relative, absolute = square_error(slope, total(rest, math.sqrt(level), times(math.sqrt(m), root(noise))))
-        bounds = ErrorBounds(relative, absolute, *self._variance(inner, m, level, v))
-        share = getattr(self.compressor, "share", None)
-        if share is None:
-            return bounds
-        kept = f"keeps {count_kept(None, share, problem.dim)} of {problem.dim} coordinates"
-        note = f"{type(self.compressor).__name__} with share = {share:g} {kept}."
-        return replace(bounds, note=bounds.add_notes(note))
-
-    def _variance(self, inner: ErrorBounds, m: float, level: float, v: float) -> tuple[float | None, str]:
-        name = type(self.compressor).__name__
+        name, variance, notes = type(self.compressor).__name__, None, []
         if v:
-            note = f"{name}'s variance is up to {v:.3g} ‖g‖²: it has a bound only where gradients have one."
-            return None, inner.add_notes(note)
-        if inner.variance == 0:
-            return 0.0, inner.note
-        if m == 0 and inner.variance is not None:
-            return (math.sqrt(level) + math.sqrt(inner.variance)) ** 2, inner.note
-        return None, inner.add_notes(f"How much noise is left behind {name} has no bound in closed form: measure it.")
+            notes.append(f"{name}'s variance is up to {v:.3g} ‖g‖²: it has a bound only where gradients have one.")
+        elif inner.variance == 0:
+            variance = 0.0
+        elif m == 0 and inner.variance is not None:
+            variance = (math.sqrt(level) + math.sqrt(inner.variance)) ** 2
+        else:
+            notes.append(f"How much noise is left behind {name} has no bound in closed form: measure it.")
+        if (share := getattr(self.compressor, "share", None)) is not None:
+            kept = f"keeps {count_kept(None, share, problem.dim)} of {problem.dim} coordinates"
+            notes.append(f"{name} with share = {share:g} {kept}.")
+        return ErrorBounds(relative, absolute, variance, inner.add_notes(*notes))
 
 
 def compressed(compressor: Compressor) -> Compressed:

@@ -181,9 +181,19 @@ def measure(
             "attackers that answer with ALIE have no gradients of their own to measure: leave the attack out, or take "
             'how = "flip", "scale" or "constant".'
         )
-    x, seed, round = _check_points(points, problem), whole("seed", seed, least=0), whole("round", round, least=0)
+    seed, round = whole("seed", seed, least=0), whole("round", round, least=0)
+    x, agents, d = numbers("points", points, finite=False), problem.agents, problem.dim
+    if x.ndim in (1, 2) and x.shape[-1] == d and x.size:
+        x = np.repeat(np.atleast_2d(x)[:, None], agents, axis=1)
+    if x.ndim != 3 or x.shape[1:] != (agents, d) or not x.size:
+        raise InputError(
+            f"points must be [{d}], or [points, {d}], or [points, {agents}, {d}] for this problem, but have shape "
+            f"{x.shape}."
+        )
+    if not np.isfinite(x).all():
+        raise InputError("points must be finite, but some are not: a run that diverged has no gradients to measure.")
     queries = count_of(queries)
-    asked = 1 if oracle.constants(problem).variance == 0 else queries
+    asked = 1 if oracle.constants(problem).variance == 0 else queries  # queries that draw nothing are all alike
     block = max(1, min(100, NUMBERS // (asked * problem.dim)))
     with jax.enable_x64(True):
         oracle, problem = cast(oracle, np.float64), cast(problem, np.float64)
@@ -295,22 +305,6 @@ def _bias_and_noise(errors: Float[Array, "queries d"]) -> tuple[Array, Array, Ar
     without = 2 * ((errors**2).sum(1) - k * errors @ mean) / ((k - 1) * (k - 2))
     variance = (k - 1) / k * ((without - without.mean()) ** 2).sum()
     return mean @ mean - noise / k, jnp.sqrt(variance), noise
-
-
-def _check_points(points: Any, problem: Problem) -> np.ndarray:
-    """Return points as [points, agents, d]."""
-    x = numbers("points", points, finite=False)
-    agents, d = problem.agents, problem.dim
-    if x.ndim in (1, 2) and x.shape[-1] == d and x.size:
-        x = np.repeat(np.atleast_2d(x)[:, None], agents, axis=1)
-    if x.ndim != 3 or x.shape[1:] != (agents, d) or not x.size:
-        raise InputError(
-            f"points must be [{d}], or [points, {d}], or [points, {agents}, {d}] for this problem, but have shape "
-            f"{x.shape}."
-        )
-    if not np.isfinite(x).all():
-        raise InputError("points must be finite, but some are not: a run that diverged has no gradients to measure.")
-    return x
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

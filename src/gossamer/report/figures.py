@@ -24,6 +24,7 @@ from gossamer.networks import NetworkComparison
 from gossamer.report import names, styles
 from gossamer.report.styles import Look
 from gossamer.report.tables import write_file
+from gossamer.results.result import last_rows
 from gossamer.results.statistics import half_width
 
 if TYPE_CHECKING:
@@ -298,14 +299,14 @@ def draw_curves(
 
 def find_end(result: "Result", label: str) -> str | None:
     """Return why a method's curve ends early, a key of `ENDS`, where all its runs ended so; else None."""
-    statuses = result.of(label).group_by("seed", maintain_order=True).last()["status"].unique().to_list()
+    statuses = last_rows(result.of(label))["status"].unique().to_list()
     return statuses[0] if len(statuses) == 1 and statuses[0] in ENDS else None
 
 
 def _draw_legend(figure: PaperFigure, axes: Axes, across: int) -> None:
     """Draw the legend below the axes, off the data."""
     handles, labels = axes.get_legend_handles_labels()
-    if handles:
+    if handles:  # matplotlib warns of an empty legend
         figure.legend(
             handles, labels, loc="outside lower center", ncols=min(across, len(handles)), frameon=False,
             handlelength=2.6, columnspacing=1.2, borderpad=0.1,

@@ -66,7 +66,14 @@ def _split_setting(setting: str) -> list[str]:
 
 def name_variants(study: Study) -> dict[str, Look]:
     """Return the name and style of each variant. Where they differ in a number, it is both: μ = 0.0004."""
-    ordered = _order_by_number(study) or _order_by_gap(study)
+    ordered = _order_by_number(study)
+    if not ordered:  # by their network's spectral gap, where they differ in their networks
+        gaps = {name: study.facts.get(name, {}).get("gap") for name in study.results}
+        networks = {study.facts.get(name, {}).get("network") for name in study.results}
+        if len(gaps) >= 3 and len(networks) >= len(gaps) and all(_is_number(gap) for gap in gaps.values()):
+            ordered = {
+                name: (float(gap), (), f"{name}, ρ = {gap:.3g}") for name, gap in gaps.items() if gap is not None
+            }
     if ordered is None:
         methods = [algorithm for result in study.results.values() for algorithm, _ in result.states]
         if len(methods) == len({*methods}) == len(study.results):  # a method each: it keeps its style
@@ -135,15 +142,6 @@ def _order_by_number(study: Study) -> Order | None:
         text = f"{_symbol(first)} = {spec[first]:g}".replace("= -", "= −")
         ordered[name] = float(spec[first]), families[name], ", ".join([text, *filter(None, families[name])])
     return ordered if len({text for _, _, text in ordered.values()}) == len(ordered) else None
-
-
-def _order_by_gap(study: Study) -> Order | None:
-    """Return the variants by their network's spectral gap, where they differ in their networks."""
-    gaps = {name: study.facts.get(name, {}).get("gap") for name in study.results}
-    networks = {study.facts.get(name, {}).get("network") for name in study.results}
-    if len(gaps) < 3 or len(networks) < len(gaps) or not all(_is_number(gap) for gap in gaps.values()):
-        return None
-    return {name: (float(gap), (), f"{name}, ρ = {gap:.3g}") for name, gap in gaps.items() if gap is not None}
 
 
 def _symbol(key: str) -> str:

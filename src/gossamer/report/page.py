@@ -26,7 +26,7 @@ from gossamer.report import names, styles
 from gossamer.report.drawings import draw_claim, draw_network, draw_split, format_ends, short
 from gossamer.report.figures import FLOORED, band, bias_floors, find_end, method_looks, needs_log, step_lines
 from gossamer.report.tables import HALF
-from gossamer.results.result import Result
+from gossamer.results.result import Result, last_rows
 from gossamer.results.statistics import interval
 from gossamer.results.study import MARKS, SIDE_BY_SIDE, TUNING, Study, format_criterion, variant_spec
 from gossamer.results.verdicts import MethodVerdicts
@@ -78,9 +78,7 @@ def render(
         measured = [name for result in study.results.values() for name in find_metrics(result)]
         metric = FLOORED if FLOORED in measured else next(iter(measured), "")
         full.append(curves(study))
-        extras.append(
-            {"tuning": tuning_grids(study), "steps": sensitivity(study), "profile": profile(study, metric)},
-        )
+        extras.append({"tuning": tuning_grids(study), "steps": sensitivity(study), "profile": profile(study, metric)})
     results = [result for study in studies for result in study.results.values()]
     methods = len({algorithm for result in results for algorithm, _ in result.states})
     seeds = sorted({len(result.seeds) for result in results})
@@ -437,12 +435,17 @@ def curves(study: Study) -> dict[str, Any]:
                 method["floor"] = bias.get(label if merged else variant)
         look = {} if merged else named[variant].style.web()
         variants.append({"name": variant, "label": variant if merged else named[variant].text, **look, "methods": own})
+    # ‖∇F‖² is shown first where gradients are biased, else the metric that was measured first
+    specs = [variant_spec(study.spec, variant) for variant in study.results]
+    specs += [variant_spec(result.spec) for result in study.results.values()]
+    is_biased = bool(bias) or any("stages" in spec.get("oracle", {}) for spec in specs)
+    metric = [*up].index(FLOORED) if FLOORED in up and is_biased else 0
     return {
         "axes": [{"title": column.title, "short": column.short} for column in across.values()],
         "metrics": [
             {"key": name, "title": label.text, "log": label.log, "better": label.better} for name, label in up.items()
         ],
-        "first": {"metric": _first_metric(study, list(up)), "view": _first_view(study, methods)},
+        "first": {"metric": metric, "view": _first_view(study, methods)},
         "methods": [
             {"label": named[label].text, **named[label].style.web()}
             if merged
@@ -451,16 +454,6 @@ def curves(study: Study) -> dict[str, Any]:
         ],
         "variants": variants,
     }
-
-
-def _first_metric(study: Study, measured: list[str]) -> int:
-    """Return the metric that is shown first: ‖∇F‖² where gradients are biased, else the first that was measured."""
-    if FLOORED not in measured:
-        return 0
-    specs = [variant_spec(study.spec, variant) for variant in study.results]
-    specs += [variant_spec(result.spec) for result in study.results.values()]
-    has_stages = any("stages" in spec.get("oracle", {}) for spec in specs)
-    return measured.index(FLOORED) if has_stages or bias_floors(study) else 0
 
 
 def _first_view(study: Study, methods: list[str]) -> int:
@@ -525,9 +518,7 @@ def thin(study: dict[str, Any], points: int) -> dict[str, Any]:
 def _thin(method: dict[str, Any], points: int) -> dict[str, Any]:
     rounds, *others = method["x"]
     length = len(rounds)
-    keep = np.array([], int)
-    if length:
-        keep = np.unique(np.linspace(0, length - 1, min(points, length)).round().astype(int))
+    keep = np.unique(np.linspace(0, max(length - 1, 0), min(points, length)).round().astype(int))
     # three digits of an interval are finer than a pixel, and they halve the size of the page
     bands = [
         [curve and {"mean": _round(curve["mean"][keep], 6), "wide": _round(curve["wide"][keep], 3)} for curve in both]
@@ -635,7 +626,7 @@ def profile(study: Study, metric: str) -> dict[str, Any] | None:
 
 def _ends(result: Result, label: str, metric: str) -> dict[int, float]:
     """Return the end of each replicate, infinite where one of its runs diverged."""
-    last = result.of(label).group_by("replicate", "seed", maintain_order=True).last()
+    last = last_rows(result.of(label))
     lost = pl.when(pl.col("status") == "diverged").then(math.inf).otherwise(pl.col(metric).fill_null(math.inf))
     return dict(last.group_by("replicate", maintain_order=True).agg(lost.mean().alias("end")).iter_rows())
 

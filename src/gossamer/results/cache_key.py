@@ -35,6 +35,9 @@ from gossamer.results.provenance import HERE, machine, rooms, versions
 
 STDLIB = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")}
 
+PLAIN = (bool, int, float, complex, str, bytes)
+"""Values that their text tells."""
+
 WRAPPERS = (property, staticmethod, classmethod, functools.cached_property)
 
 
@@ -110,7 +113,7 @@ class _Walk:
     def add(self, *values: Any, names: frozenset[str] = frozenset()) -> None:
         """Add values. Of a module that is the user's own, these names in it count, or all if there are none."""
         for value in values:
-            if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+            if value is None or isinstance(value, PLAIN):
                 self._note(type(value).__name__, repr(value))
             elif isinstance(value, (np.ndarray, np.generic, jax.Array)):
                 if isinstance(value, Tracer):
@@ -199,7 +202,9 @@ class _Walk:
             held = {**getattr(value, "__dict__", {}), "__wrapped__": value.__wrapped__}
             self.add(*((name, part) for name, part in sorted(held.items()) if callable(part)))
         elif dataclasses.is_dataclass(value):
-            self.add(*((field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)))
+            fields = dataclasses.fields(value)
+            self._note(*[field.name for field in fields])
+            self.add(*[getattr(value, field.name, None) for field in fields])
         else:
             try:
                 state = value.__reduce_ex__(4)

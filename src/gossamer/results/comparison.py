@@ -14,7 +14,6 @@ from gossamer.core import InputError, brief
 from gossamer.results.result import MethodRuns, Result, last_rows
 from gossamer.results.statistics import difference, interval, joint_level
 from gossamer.results.study import (
-    ROUNDING,
     Study,
     describe_differences,
     find_differences,
@@ -141,14 +140,14 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         one, other = first.results[variant], second.results[variant]
         label = next(label for label, own in one.labels.items() if own == key)
         ends = last_rows(one.table), last_rows(other.table)
-        rounding = max(ROUNDING.get(str(side.manifest.get("dtype")), 1e-5) for side in (one, other))
+        rounding = max(one.rounding, other.rounding)
         for metric, shown in one.metrics.items():
             if shown.summary and metric not in LEFT_OUT and one.has(metric) and other.has(metric):
                 row = {"method": f"{variant}: {label}" if variant else label, "metric": metric}
                 compared.append(
                     (row, MethodRuns.of(ends[0], key, metric), MethodRuns.of(ends[1], other_key, metric), rounding)
                 )
-    level = joint_level(len(compared))
+    level = joint_level(len(compared))  # of many intervals at 95 %, some would miss
     rows = [row | _judge(one, other, level, rounding) for row, one, other, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
     left, right = next(iter(first.results.values())), next(iter(second.results.values()))

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.core import MissingPackage
-from gossamer.logs import Log, Tracker, open_log
+from gossamer.logs import Tracker, open_log
 from gossamer.metrics import COLUMNS, Label
 
 PAID = ("queries", "bytes_sent", "messages", "releases")
@@ -60,6 +60,7 @@ class RunTable(abc.ABC):
         def spread(rows: pl.DataFrame, name: str, *inner: str) -> tuple[list[str], np.ndarray]:
             """Return the dimensions of a column and its values in an array over them."""
             dims, values = [*outer, *inner], rows[name].to_numpy()
+            # floats, because only they have a NaN for what was not measured
             values = values.astype(str) if values.dtype == object else values.astype(float)
             array = np.full([len(index[dim]) for dim in dims], "" if values.dtype.kind == "U" else np.nan, values.dtype)
             array[tuple([place[dim][value] for value in rows[dim]] for dim in dims)] = values
@@ -91,21 +92,15 @@ class RunTable(abc.ABC):
 
         The round is the row's ``step``; trackers get a run for every method and seed.
         """
-        with opening(log) as write:
-            if write is not None:
-                for row in self.frame().rename({"round": "step"}).iter_rows(named=True):
-                    write(row)
-
-
-@contextmanager
-def opening(log: Any) -> Iterator[Log | None]:
-    """Open a log before its runs begin, and close it after them unless it was handed over open."""
-    write = open_log(log, new=True)
-    try:
-        yield write
-    finally:
-        if write is not log and isinstance(write, Tracker):
-            write.close()
+        write = open_log(log, new=True)
+        if write is None:
+            return
+        try:
+            for row in self.frame().rename({"round": "step"}).iter_rows(named=True):
+                write(row)
+        finally:
+            if write is not log and isinstance(write, Tracker):  # a log that was handed over open stays open
+                write.close()
 
 
 @contextmanager

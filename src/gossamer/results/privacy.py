@@ -64,7 +64,7 @@ def describe(private: Mapping[str, float]) -> str:
 def _compose(noise: float, rate: float, releases: int, delta: float) -> float:
     if not releases:
         return 0.0
-    if not noise:
+    if not noise:  # nothing hides a row
         return float("inf")
     import dp_accounting
     from dp_accounting import pld

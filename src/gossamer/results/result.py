@@ -203,6 +203,11 @@ class Result(RunTable):
         """The metrics that some run measured along its way."""
         return [name for name, label in self.metrics.items() if not label.end and self.has(name)]
 
+    @property
+    def rounding(self) -> float:
+        """The relative difference that arithmetic alone can make."""
+        return {"float64": 1e-10}.get(str(self.manifest.get("dtype")), 1e-5)
+
     @cached_property
     def labels(self) -> dict[str, Key]:
         """A short name for each algorithm and setting: the setting is left out where there is only one."""
@@ -418,7 +423,7 @@ def runs_frame(
         pl.col("replicate", "seed", "round").cast(pl.Int64),
         "status",
         pl.when(values.is_finite() & (values.abs() <= LARGEST_METRIC)).then(values),
-        *((start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()),
+        *[(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()],
     )
 
 

@@ -104,16 +104,6 @@ def ending(rounds: Int[np.ndarray, " rounds"], last: int) -> np.ndarray:
     return (rounds >= END * last) & (rounds <= last)
 
 
-def drifts(
-    rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
-) -> list[Float[np.ndarray, " replicates"]] | None:
-    """Return the two changes of log means between the last three quarters; None where a quarter was not measured."""
-    means = _quarters(rounds, values)
-    if means is None or not (means > 0).all():
-        return None
-    return list(np.diff(np.log(means), axis=0))
-
-
 def stopped(rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, "replicates rounds"]) -> bool:
     """Return whether the mean loss over replicates has stopped changing."""
     means = _quarters(rounds, losses)
@@ -141,9 +131,10 @@ def unsettled(
     losses: Float[np.ndarray, "replicates rounds"] | None = None,
 ) -> str | None:
     """Return the reason why runs have not settled; None if they have."""
-    changes = drifts(rounds, values)
-    if changes is None:
+    means = _quarters(rounds, values)
+    if means is None or not (means > 0).all():
         return "too few positive values were measured to tell"
+    changes = list(np.diff(np.log(means), axis=0))  # from each quarter to the next, for each replicate
     insignificant = len(values) > 1 and all(abs(mean) <= half for mean, half in map(interval, changes))
     if insignificant and losses is not None and stopped(rounds, losses):
         return None

@@ -45,13 +45,13 @@ class Store:
 
     def get(self, key: CellKey) -> dict[str, np.ndarray] | None:
         """Return the arrays of a cell, or None. Say so if the cell is damaged or was computed by other code."""
-        if unknown := _code_of(key).get("unknown"):
+        code, request, path = self._locate(key)
+        if unknown := code.get("unknown"):
             self._say_once(unknown, f"not stored, because {unknown}")
             return None
-        request, path = self._locate(key)
         try:
             if not path.exists():
-                self._explain(request, _code_of(key))
+                self._explain(request, code)
                 return None
             stored, arrays = read_cell(path)
             if stored != json.loads(json.dumps(key)):  # as JSON has it, in which a tuple is a list
@@ -66,9 +66,10 @@ class Store:
     def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a cell."""
         self.written += 1
-        if "unknown" in _code_of(key):
+        code, _, path = self._locate(key)
+        if "unknown" in code:
             return
-        (_, path), body = self._locate(key), pack(arrays)
+        body = pack(arrays)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with atomic(path) as part:
@@ -79,14 +80,14 @@ class Store:
                 "goes on from there."
             ) from error
 
-    def _locate(self, key: CellKey) -> tuple[str, Path]:
-        """Return the hash of what was asked for, and the file of the cell."""
-        asked = {**key, "setting": {**key.get("setting", {}), MADE_BY: None}}
-        request, whole = [
-            hashlib.sha256(json.dumps(part, sort_keys=True, allow_nan=False).encode()).hexdigest()[:24]
-            for part in (asked, key)
-        ]
-        return request, self.folder / f"{request}-{whole}.cell"
+    def _locate(self, key: CellKey) -> tuple[Mapping[str, Any], str, Path]:
+        """Return the code that computes a cell, the hash of what was asked for, and the cell's file."""
+        setting = key.get("setting", {})
+        asked = json.dumps({**key, "setting": {**setting, MADE_BY: None}}, sort_keys=True, allow_nan=False)
+        whole = json.dumps(key, sort_keys=True, allow_nan=False)
+        request, determined = hashlib.sha256(asked.encode()), hashlib.sha256(whole.encode())
+        file = f"{request.hexdigest()[:24]}-{determined.hexdigest()[:24]}.cell"
+        return setting.get(MADE_BY, {}), request.hexdigest()[:24], self.folder / file
 
     def _explain(self, request: str, now: Mapping[str, Any]) -> None:
         """Say so if there is a cell for the same request that other code, or another version, computed."""
@@ -98,8 +99,8 @@ class Store:
         try:
             since = datetime.fromtimestamp(other.stat().st_mtime).isoformat(" ", "minutes")
             with other.open("rb") as file:
-                was = _code_of(unseal(other.name, file.readline())["key"])
-        except (OSError, Damaged):
+                was = unseal(other.name, file.readline())["key"]["setting"][MADE_BY]
+        except (OSError, Damaged, KeyError):
             self._say_once("version", "its cells are damaged, or of another version of Gossamer: computed anew")
             return
         changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
@@ -149,7 +150,3 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file. Objects, which would have to be unpickled, are refused."""
     with np.load(BytesIO(data), allow_pickle=False) as arrays:
         return dict(arrays)
-
-
-def _code_of(key: CellKey) -> Mapping[str, Any]:
-    return key.get("setting", {}).get(MADE_BY, {})

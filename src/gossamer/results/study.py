@@ -39,9 +39,6 @@ TUNED = "tuned in each of"
 SIDE_BY_SIDE = "side-by-side"
 """The name of a study that puts others together."""
 
-ROUNDING = {"float32": 1e-5, "float64": 1e-10}
-"""The relative difference that arithmetic alone can make."""
-
 SHARED = {"problem": ("data", "dimension", "F at the start", "problem"), "agents": ("agents",), "dtype": ("dtype",)}
 """Conditions that results must share unless they are allowed to differ, and the settings that show each."""
 
@@ -385,7 +382,7 @@ def find_differences(results: Mapping[str, Result], problems: Mapping[str, Any] 
     `problems` holds the [problem] of the spec of each result, by its label.
     """
     settings = {label: _settings(result, (problems or {}).get(label)) for label, result in results.items()}
-    rounding = max((ROUNDING.get(str(setting["dtype"]), 1e-5) for setting in settings.values()), default=0.0)
+    rounding = max([result.rounding for result in results.values()], default=0.0)
 
     # machines sum in different orders: F at the start is compared within what rounding can make
     def is_same(first: Any, second: Any) -> bool:
@@ -397,7 +394,7 @@ def find_differences(results: Mapping[str, Result], problems: Mapping[str, Any] 
     for key in next(iter(settings.values()), {}):
         values = {label: setting[key] for label, setting in settings.items()}
         known = [value for value in values.values() if value is not None]
-        if known and not all(is_same(value, known[0]) for value in known):
+        if not all([is_same(value, known[0]) for value in known]):
             differences[key] = values
     return differences
 
@@ -424,7 +421,7 @@ def _settings(result: Result, problem: Mapping[str, Any] | None) -> dict[str, An
         "dtype": manifest.get("dtype"),
         "steps": manifest.get("steps"),
         "seeds": f"{seeds[0]} … {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds[:20])),
-        "code": versions.get("code"),
+        "code": versions.get("code"),  # of all rooms that decide numbers
         "jax": versions.get("jax"),
     }
 

@@ -36,7 +36,6 @@ from gossamer.core import InputError, Range
 from gossamer.metrics import AXES
 from gossamer.results.result import MethodRuns, Result, SeedRun
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
-from gossamer.results.study import ROUNDING
 
 CURRENCIES = ("rounds", "queries", "bytes", "seconds", "joules")
 """The costs of methods, as axes of figures name them; gradients and messages of the start count."""
@@ -176,6 +175,7 @@ class MethodVerdicts:
         ]
 
     def _stand(self, variant: str, pairs: list[MethodVerdict], currencies: list[str]) -> "Placing":
+        # a win counts once, and once more where it is by what matters
         wins = Counter([one.first for one in pairs] + [one.first for one in pairs if one.verdict == "ahead"])
         names = dict.fromkeys(chain.from_iterable([(one.first, one.second) for one in pairs]))
         leader = max(names, key=wins.__getitem__)
@@ -295,10 +295,10 @@ def judge_methods(
         horizons = {method: tuned.get((variant, key[0])) for method, key in result.labels.items()}
         readings, said = _leave_out_early(readings, horizons)
         notes += [where + note for note in said]
-        found.append((variant, readings, ROUNDING.get(str(result.manifest.get("dtype")), 1e-5)))
+        found.append((variant, readings, result.rounding))
     count = sum(len(readings) for _, readings, _ in found)
     level, sign = joint_level(count), -1 if label.better == "higher" and not has_target else 1
-    if replicates < 2 and count:
+    if replicates < 2 and count:  # a difference of one pair has no interval, and a verdict without one is luck
         return MethodVerdicts(name, kind, margin, level, replicates, (), (*notes, ONE_SEED))
     verdicts = [
         _judge(variant, reading, rounding, sign, kind, margin, level)
@@ -393,6 +393,7 @@ def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
         costs = [run.costs[group[0]] for run in several]
         if min([own[-1] for own in costs]) <= 0:
             continue  # a run that starts at the target pays nothing
+        # the target lies somewhere between the last two marks
         steps = max([math.log(own[-1] / own[-2]) if len(own) > 1 and own[-2] > 0 else math.inf for own in costs])
         scores = _over_replicates(runs, [math.log(own[-1]) for own in costs])
         least = {axis: min([float(run.costs[axis][-1]) for run in several]) for axis in group}
@@ -450,7 +451,7 @@ def _group_currencies(runs: Sequence[SeedRun]) -> list[list[str]]:
     groups: list[list[str]] = []
     for axis, paid in totals.items():
         for group in groups:
-            shares = paid / np.maximum(totals[group[0]], 1e-300)
+            shares = paid / np.maximum(totals[group[0]], 1e-300)  # a currency may cost nothing
             if shares.max() <= near * shares.min():
                 group.append(axis)
                 break

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from gossamer.core import InputError, hyperparameters, is_rule, parts
 
@@ -39,34 +39,29 @@ REGISTRIES = {
 
 def list_kind(kind: str) -> list[Entry]:
     """Return an entry for each thing of a kind."""
-    name = REGISTRIES[kind][1]
     module = importlib.import_module(REGISTRIES[kind][0])
-    things = dict(getattr(module, name))
+    things = dict(getattr(module, REGISTRIES[kind][1]))
     if kind == "oracles":  # where gradients come from; the stages change them
         things = {"exact": module.exact, "minibatch": module.minibatch} | things
-    entries = [_describe(kind, name, thing) for name, thing in things.items()]
+    entries = []
+    for name, thing in things.items():
+        if kind == "algorithms":
+            options = [f"{key} in {allowed}" for key, allowed in hyperparameters(thing).items()] + list(parts(thing))
+            about = thing.title
+            if hasattr(thing, "wake"):  # the name of the asynchronous form opens its docstring, if it has one
+                named = re.match("([^,:.]+)[,:]", inspect.getdoc(thing.wake) or "")
+                about += "; also asynchronous" + (f", as {named[1]}" if named else "")
+            entries.append(Entry(name=name, about=about, options=options, needs=thing.needs))
+        elif kind == "metrics":
+            entries.append(Entry(name=name, about=thing.label.about, options=[]))
+        else:
+            # an option may belong to all networks, and not be an argument of the function
+            known = module.options(name) if kind == "networks" else inspect.signature(thing).parameters
+            about = (inspect.getdoc(thing) or "").split("\n")[0].split(". ")[0].rstrip(".")
+            entries.append(Entry(name=name, about=about, options=[] if kind == "datasets" else list(known)))
     if kind == "links":
         entries += [Entry(name=name, about=region.source, options=[]) for name, region in module.REGIONS.items()]
     return entries
-
-
-def _describe(kind: str, name: str, thing: Any) -> Entry:
-    if kind == "algorithms":
-        options = [f"{key} in {allowed}" for key, allowed in hyperparameters(thing).items()] + list(parts(thing))
-        about = thing.title
-        if hasattr(thing, "wake"):  # the name of the asynchronous form opens its docstring, if it has one
-            named = re.match("([^,:.]+)[,:]", inspect.getdoc(thing.wake) or "")
-            about += "; also asynchronous" + (f", as {named[1]}" if named else "")
-        return Entry(name=name, about=about, options=options, needs=thing.needs)
-    if kind == "metrics":
-        return Entry(name=name, about=thing.label.about, options=[])
-    options = [] if kind == "datasets" else list(inspect.signature(thing).parameters)
-    if kind == "networks":  # an option may belong to all networks, and not be an argument of the function
-        from gossamer.networks import options as options_of
-
-        options = list(options_of(name))
-    about = (inspect.getdoc(thing) or "").split("\n")[0].split(". ")[0].rstrip(".")
-    return Entry(name=name, about=about, options=options)
 
 
 def load_file(file: str | Path) -> ModuleType:

@@ -77,6 +77,7 @@ class Candidate:
     @functools.cached_property
     def open(self) -> dict[str, Range | Whole]:
         """The hyper-parameters that are neither given nor have a default, and the range of each."""
+        # a default is the method's own choice, as its paper has it: such a number is not tuned
         defaults = {field.name for field in dataclasses.fields(self.kind) if field.default is not MISSING}
         known = hyperparameters(self.kind)
         return {key: known[key] for key in known if key not in self.fixed and key not in defaults}
@@ -314,6 +315,7 @@ class Setup:
         for one in self.candidates:
             rules = one.forms(self.tuning) if self.tuning and one.open else [one.whole]
             first, *others = (cost_by_round(axis, rule, *world, steps) for rule in rules)
+            # a number of local steps, say, changes what a round costs
             if any(not np.allclose(own, first, rtol=1e-9, atol=0) for own in others):
                 chosen = join_words([key for key, allowed in one.open.items() if isinstance(allowed, Whole)])
                 raise InputError(
@@ -361,9 +363,9 @@ class Setup:
     def contents(self) -> str:
         """The digest of all that the problem, the network and the oracle hold, as a part of cache keys.
 
-        It is "" where `key` and the source of Gossamer decide that already: a user's own function may read anything.
+        A spec does not decide it: the code that reads specs, and packages such as NumPy, may build other objects of it.
         """
-        return "" if self.key and not self.makers else digest(self.problem, self.network, self.oracle)
+        return self.key.get("objects") or digest(self.problem, self.network, self.oracle)
 
     def key_of(self, rule: Rule) -> dict[str, Any]:
         """Return all that determines a run of this rule, besides its seed, its length and its block."""

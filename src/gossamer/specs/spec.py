@@ -182,20 +182,19 @@ class Spec(Section):
 
     def parts(self) -> Setup:
         """Build and check everything that the spec names. No run begins."""
-        made_by = tuple(find_own(self.problem))
+        of_problem, of_network = tuple(find_own(self.problem)), tuple(find_own(self.network))
         # as JSON with sorted keys, because the arguments of a cached function must be hashable and equal
         files = [
             file for key in PATHS if isinstance(self.problem.get(key), str) for file in files_of(self.problem[key])
         ]
         stamps = tuple([(file.stat().st_mtime_ns, file.stat().st_size) for file in files])
-        problem = _build_problem(json.dumps(self.problem, sort_keys=True), stamps, made_by)
+        problem = _build_problem(json.dumps(self.problem, sort_keys=True), stamps, of_problem)
         with errors_at("[network]"):
             digests = digests_of(self.network)
-        made_by = *find_own(self.network), *digests
         clock = self.build_clock()
         closing = clock if "deadline" in self.network else None  # all else does not depend on the clock
         text = json.dumps(self.network, sort_keys=True)
-        network = _build_network(text, problem.agents, problem.agent_names, closing, made_by)
+        network = _build_network(text, problem.agents, problem.agent_names, closing, (*of_network, *digests))
         with errors_at("[clock]"):
             clock, network = apply_clock(clock, network)
         run, batch = self.run, self.oracle.batch
@@ -219,7 +218,7 @@ class Spec(Section):
             | ({"clock": closing.mark} if closing is not None else {}),
             "oracle": self.oracle.model_dump(),
         }
-        own = tuple(dict.fromkeys(find_own([self.problem, self.network, self.oracle.stages, self.algorithm])))
+        own = tuple(dict.fromkeys([*of_problem, *of_network, *find_own([self.oracle.stages, self.algorithm])]))
         made_of = candidates, problem, network, oracle
         setup = Setup(*made_of, plan, seeds, run, self.tuning, clock, key, own)
         setup.check()
