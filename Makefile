@@ -24,7 +24,7 @@ PAPERS := $(filter-out biased-dmt,$(subst _,-,$(notdir $(patsubst %/,%,$(dir $(w
 CORES := $(shell nproc 2>/dev/null || echo 2)
 PYTEST = $(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest newest wheel lint format check types layers docs pages site-check gallery papers reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest newest wheel lint format check types layers docs pages site-check gallery papers reproduce reproduce-quick findings robustness deep asynchrony who-wins proofs language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -159,6 +159,10 @@ asynchrony: $(READY)
 # D-PSGD, GT-DSGD, GNSD and Biased-DMT by graph, heterogeneity, bias and noise, exactly; floors of biases
 who-wins: $(READY)
 	$(BIN)/python docs/who_wins.py
+
+# bounds that a machine proves, beside the paper's theorem
+proofs: $(READY)
+	$(BIN)/python docs/proofs.py
 
 # a language model on four processes: loss against bytes and seconds
 language: $(READY)

@@ -425,6 +425,12 @@ def corollary_misses() -> float:
     return max(one.missed_by for one in checked if not one.holds and one.missed_by is not None)
 
 
+def proved_step() -> float:
+    """The largest η on the ring of 20 for which docs/proofs.py proved a floor of about twice σ_f²."""
+    found = json.loads((ROOT / "docs" / "assets" / "proofs" / "found.json").read_text(encoding="utf-8"))
+    return found["theorem"]["ring of 20"]["largest"]["eta"]
+
+
 @functools.cache
 def ring_limits() -> tuple[int, int]:
     """Find the largest ring with ρ ≥ ½, and the smallest on which A₃ < 0 with the weights of Corollary 1."""
@@ -630,6 +636,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "grid.A1": lambda: rf"$A_1 = {digits(grid()['A1'])}\,\eta$",
     "grid.Am": lambda: rf"$A_m = {digits(grid()['Am'])}\,\eta$",
     "grid.A3": lambda: rf"$A_3 = {digits(grid()['A3'])}\,\eta$",
+    "proofs.larger": lambda: f"{proved_step() / largest(ring(), 'printed')[1]:,.0f}",
     "practical.eta": lambda: rf"$\eta = {digits(practical()['eta'])}$",
     "practical.lam": lambda: rf"$\lambda = {digits(practical()['lam'])}$",
     "practical.L": lambda: f"$L = {digits(practical()['L'])}$",

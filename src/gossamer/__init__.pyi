@@ -75,6 +75,7 @@ from .results.comparison import Comparison, compare
 from .results.result import Result
 from .results.study import Study, concat
 from .worst.case import convex, lipschitz, smooth
+from .worst.certificate import LyapunovBound, best_step, certificate, diverging, largest_step
 from .worst.exact import Worst, worst_case
 
 __version__: str
@@ -123,6 +124,7 @@ __all__ = [
     "InputError",
     "LocalBiasedDMT",
     "LocalStep",
+    "LyapunovBound",
     "Mixing",
     "MoTEF",
     "MomentumTracking",
@@ -146,6 +148,8 @@ __all__ = [
     "Worst",
     "aggregators",
     "algorithms",
+    "best_step",
+    "certificate",
     "clock",
     "clocks",
     "compare",
@@ -154,6 +158,8 @@ __all__ = [
     "convex",
     "data",
     "devices",
+    "diverging",
+    "largest_step",
     "lipschitz",
     "logs",
     "metric",

@@ -24,6 +24,7 @@ COMMANDS = (
     "audit",
     "plan",
     "certify",
+    "prove",
     "reproduce",
     "report",
     "plot",

@@ -16,6 +16,7 @@ def plan(
         float | None, typer.Option(help="In place of rounds: the mean of ‖∇F‖² that the bound should promise.")
     ] = None,
     trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
+    proof: Annotated[float, typer.Option(help="Seconds to look for a bound that a machine proves; 0 for none.")] = 30.0,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
@@ -44,6 +45,7 @@ def plan(
         warm = next((each.fixed.get("warm", 0) for each in parts.candidates if each.name == "biased-dmt"), 0)
         names = [each.name for each in parts.candidates]
         options = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
+        options["seconds"] = proof
         return theory.plan(parts.problem, parts.network, parts.oracle, methods=names, **options)
 
     with resumable(), status("measuring the constants of the problem and trying settings"):

@@ -123,7 +123,7 @@ class Explorer:
                 f"a page shows 2 to {LIMIT} agents, but the problem has {setup.problem.agents}: change the number."
             )
         tables = spec.model_dump(exclude_unset=True)
-        run = {key: tables["run"][key] for key in ("steps", "every", "dtype") if key in tables["run"]}
+        run = {key: tables["run"][key] for key in ("steps", "every", "dtype", "apart") if key in tables["run"]}
         self.base = {key: value for key, value in tables.items() if key not in ("experiment", "variant")}
         self.base["run"] = run | {"seeds": setup.seeds[:1]}
         self.compiled = CompileCounter()

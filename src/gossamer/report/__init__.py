@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from gossamer.basics.text import json_ready
-from gossamer.core import InputError
 from gossamer.report import figures, page, tables
 from gossamer.results.study import Study, place
 
@@ -34,8 +33,6 @@ def write(
         how_to_repeat: the commands that make the studies again.
         about: lines below the title, such as the paper and how much of it was run, by name.
     """
-    if not studies:
-        raise InputError("there is no study to report on: give at least one.")
     return tables.write_file(Path(file), page.render(studies, verdicts, title, how_to_repeat, about))
 
 
@@ -53,12 +50,13 @@ def write_all(
 
     `verdicts.json` has the verdicts on claims, if there are some; `methods.json` those between the methods of a study.
     """
-    judged = {study.name: found.asdict() if (found := page.judge_study(study)) else None for study in studies}
-    for name, given in (("verdicts", verdicts), ("methods", judged)):
+    judged = [page.judge_study(study) for study in studies]
+    methods = {study.name: found and found.asdict() for study, found in zip(studies, judged, strict=True)}
+    for name, given in (("verdicts", verdicts), ("methods", methods)):
         if given:
             text = json.dumps(json_ready(given), indent=2, ensure_ascii=False) + "\n"
             tables.write_file(folder / f"{name}.json", text)
-    write(studies, verdicts, folder / "report.html", title, how_to_repeat, about)
+    tables.write_file(folder / "report.html", page.render(studies, verdicts, title, how_to_repeat, about, judged))
     write_artifacts(studies, folder, drawn=drawn)
 
 

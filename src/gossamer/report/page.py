@@ -7,7 +7,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import groupby
@@ -21,6 +21,7 @@ from scipy.stats import rankdata
 from gossamer.basics.html import Markup
 from gossamer.basics.table import Table
 from gossamer.basics.text import SYMBOLS, format_duration, format_number, format_value, plural
+from gossamer.core import InputError
 from gossamer.metrics import Column, fit_unit
 from gossamer.report import names, styles
 from gossamer.report.drawings import draw_claim, draw_network, draw_split, format_ends, short
@@ -71,8 +72,12 @@ def render(
     title: str,
     how_to_repeat: str,
     about: Mapping[str, str] | None = None,
+    judged: Sequence[MethodVerdicts | None] | None = None,
 ) -> str:
-    """Return the whole report as text."""
+    """Return the whole report as text. `judged` has what `judge_study` returns of each study, where it is known."""
+    if not studies:
+        raise InputError("there is no study to report on: give at least one.")
+    judged = [judge_study(study) for study in studies] if judged is None else judged
     full, extras = [], []
     for study in studies:
         measured = [name for result in study.results.values() for name in find_metrics(result)]
@@ -104,7 +109,7 @@ def render(
         first_command=next((line for line in how_to_repeat.splitlines() if line.strip()), ""),
         how_to_repeat=how_to_repeat,
         verdicts=_verdict_values(verdicts, anchors) if verdicts else None,
-        studies=[_study_values(k, study, full[k], extras[k]) for k, study in enumerate(studies)],
+        studies=[_study_values(k, study, full[k], extras[k], judged[k]) for k, study in enumerate(studies)],
         data=PLACE,
     )
     before, after = page.strip().split(PLACE)
@@ -228,7 +233,9 @@ def _is_number(value: Any) -> bool:
 # --- studies ----------------------------------------------------------------------------------------------------------
 
 
-def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[str, Any]) -> dict[str, Any]:
+def _study_values(
+    number: int, study: Study, data: dict[str, Any], extras: dict[str, Any], judged: MethodVerdicts | None
+) -> dict[str, Any]:
     texts = names.variant_texts(study)
     # the script numbers views so: every variant, and then the methods that several variants have
     views = [variant["label"] for variant in data["variants"]]
@@ -266,7 +273,7 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
         "step_variants": [texts.get(str(entry["variant"]), str(entry["variant"])) for entry in extras["steps"]],
         "profile": extras["profile"],
         "ranks": Table(["Method", "Mean rank", "Best in"], ranks, [False, True, True]) if ranks else None,
-        "judged": _judged_values(study, data),
+        "judged": judged and _judged_values(judged, study, data),
         "summary": _summary_table(study),
         "tuned_variants": [texts.get(name, name) for name in tuned],
         "tuned_methods": list(dict.fromkeys(grid["algorithm"] for grid in extras["tuning"])),
@@ -289,11 +296,8 @@ def judge_study(study: Study) -> MethodVerdicts | None:
     return judged if judged.verdicts or judged.notes else None
 
 
-def _judged_values(study: Study, data: dict[str, Any]) -> dict[str, Any] | None:
+def _judged_values(judged: MethodVerdicts, study: Study, data: dict[str, Any]) -> dict[str, Any]:
     """Return the verdicts between methods, with display names and the numbers of the methods' looks."""
-    judged = judge_study(study)
-    if judged is None:
-        return None
     texts = {label: text for result in study.results.values() for label, text in names.name_labels(result).items()}
     looks = {method["label"]: number for number, method in enumerate(data["methods"])}
 

@@ -71,16 +71,15 @@ class Summary:
             alive = last.filter(pl.col("status") != "diverged")
             reached = last.filter(pl.col("status") == "reached").height
             row: dict[str, Any] = {"algorithm": algorithm, "setting": setting, "round": last["round"].max()}
-            for name in names:
-                mean, half = _over_replicates(alive, name)
-                row |= {name: mean, f"{name}_±": half}
+            row |= _over_replicates(alive, names)
             # seeds of a method pay the same, unless one ended early: the longest run is what was asked for
             row |= {column.name: last[column.name].max() for column in TOTALS}
             if "seconds" in last.columns:
-                mean, half = _over_replicates(last, "seconds")
+                row |= _over_replicates(last, ["seconds"])
                 # the interval over the clock's seeds; where each run has a schedule of its own, over runs
                 wide = (last["seconds_high"] - last["seconds_low"]).mean()
-                row |= {"seconds": mean, "seconds_±": wide / 2 or None if isinstance(wide, float) else half}
+                if isinstance(wide, float):
+                    row["seconds_±"] = wide / 2 or None
             if "joules" in last.columns:
                 row["joules"] = last["joules"].mean()
             row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
@@ -430,8 +429,8 @@ def runs_frame(
 class SeedRun(NamedTuple):
     """The costs and the metric of a run at the rounds at which the metric was measured."""
 
-    costs: dict[str, np.ndarray]
-    """By axis of figures, such as rounds and bytes."""
+    costs: np.ndarray
+    """[axes, marks]: a row for each axis of figures that was asked for, such as rounds and bytes."""
     values: np.ndarray
     status: str
 
@@ -449,10 +448,10 @@ class MethodRuns(NamedTuple):
     def of(rows: pl.DataFrame, key: Key, metric: str, axes: Sequence[str] = ()) -> "MethodRuns":
         """Return the runs of a method among rows of a result's table, with their costs on some axes."""
         own = rows.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
-        runs = {}
+        columns, runs = [AXES[axis].name for axis in axes], {}
         for (seed,), each in own.group_by("seed", maintain_order=True):
             known = each.filter(pl.col(metric).is_finite())
-            costs = {axis: known[AXES[axis].name].cast(pl.Float64).to_numpy() for axis in axes}
+            costs = known.select(columns).cast(pl.Float64).to_numpy().T
             runs[int(str(seed))] = SeedRun(costs, known[metric].to_numpy(), str(each["status"][-1]))
         return MethodRuns(runs, dict(own.select("seed", "replicate").iter_rows()), int(own["round"].to_numpy().max()))
 
@@ -474,11 +473,12 @@ def last_rows(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
 
 
-def _over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:
-    """Return the mean of a column and the half-width of its interval, where there is one."""
-    known = rows.filter(pl.col(name).is_not_null())
-    means = known.group_by("replicate", maintain_order=True).agg(pl.col(name).mean())[name].to_numpy()
-    if not len(means):
-        return None, None
-    mean, half = interval(means)
-    return mean, None if math.isnan(half) else half
+def _over_replicates(rows: pl.DataFrame, names: list[str]) -> dict[str, float | None]:
+    """Return the means of some columns and, under `NAME_±`, the half-widths of their intervals, where there are any."""
+    means = rows.group_by("replicate", maintain_order=True).agg(pl.col(names).mean())
+    found: dict[str, float | None] = {}
+    for name in names:
+        known = means[name].drop_nulls().to_numpy()
+        mean, half = interval(known) if len(known) else (None, math.nan)
+        found |= {name: mean, f"{name}_±": None if math.isnan(half) else half}
+    return found

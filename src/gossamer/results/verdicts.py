@@ -278,13 +278,14 @@ def judge_methods(
     replicates = 0
     for variant, result in results.items():
         where = f"{variant}: " if variant else ""
-        runs, dropped = _select_runs(result, metric, has_target)
+        axes = [axis for axis in CURRENCIES if AXES[axis].name in result.table.columns]
+        runs, dropped = _select_runs(result, axes, metric, has_target)
         notes += [where + note for note in dropped]
         replicates = max(replicates, result.table["replicate"].n_unique())
         read = _read_costs if has_target else _read_metric
-        readings = [
-            one for pair in combinations(runs, 2) for one in read({name: runs[name] for name in pair}, label.log)
-        ]
+        readings = []
+        for pair in combinations(runs, 2):
+            readings += read({name: runs[name] for name in pair}, axes, label.log)
         apart = max((reading.resolution for reading in readings), default=0.0)
         if apart > math.log1p(margin):
             step = f"{100 * math.expm1(apart):.2g} %"
@@ -314,11 +315,12 @@ PLANNED = ("biased-dmt", "gnsd")
 ONE_SEED = "No verdict between methods: one seed has no interval. Run at least two, better five: seeds = 5."
 
 
-def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[str, MethodRuns], list[str]]:
+def _select_runs(
+    result: Result, axes: list[str], metric: str, has_target: bool
+) -> tuple[dict[str, MethodRuns], list[str]]:
     """Return the runs by method, and a note on each method that cannot be compared."""
     found: dict[str, MethodRuns] = {}
     notes = []
-    axes = [axis for axis in CURRENCIES if AXES[axis].name in result.table.columns]
     for method, key in result.labels.items():
         runs = MethodRuns.of(result.table, key, metric, axes)
         several = list(runs.by_seed.values())
@@ -356,7 +358,7 @@ class Scores(NamedTuple):
     """By method, the last round that the metric is read at."""
 
 
-def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
+def _read_metric(runs: dict[str, MethodRuns], axes: list[str], log: bool) -> list[Scores]:
     """Read the metric of two methods at the budget of each currency; currencies that read the same rounds are one."""
     several = [run for own in runs.values() for run in own.by_seed.values()]
     start = float(np.mean([run.values[0] for run in several]))
@@ -371,21 +373,20 @@ def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
             high = int(np.searchsorted(own, budget, "right"))
             # where the last tenth holds no mark, the last one before the budget is read
             window.append((min(int(np.searchsorted(own, END * budget)), high - 1), high))
-        paid = windows.setdefault(tuple(window), {})
-        for axis in group:
-            paid[axis] = max([float(run.costs[axis][high - 1]) for run, (_, high) in zip(several, window, strict=True)])
+        paid = np.max([run.costs[:, high - 1] for run, (_, high) in zip(several, window, strict=True)], axis=0)
+        windows.setdefault(tuple(window), {}).update({axes[k]: float(paid[k]) for k in group})
     readings = []
     for window, amounts in windows.items():
         means = [float(run.values[low:high].mean()) for run, (low, high) in zip(several, window, strict=True)]
         if log:  # a metric may come to 0 exactly
             means = [math.log(max(value, 1e-300)) for value in means]
-        last = iter([int(run.costs["rounds"][high - 1]) for run, (_, high) in zip(several, window, strict=True)])
+        last = iter([int(run.costs[0, high - 1]) for run, (_, high) in zip(several, window, strict=True)])
         rounds = {name: max(islice(last, len(own.by_seed))) for name, own in runs.items()}
         readings.append(Scores(amounts, _over_replicates(runs, means), start, rounds=rounds))
     return readings
 
 
-def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
+def _read_costs(runs: dict[str, MethodRuns], axes: list[str], log: bool) -> list[Scores]:
     """Read the logarithm of what two methods paid until they reached the target."""
     several = [run for own in runs.values() for run in own.by_seed.values()]
     readings = []
@@ -396,8 +397,8 @@ def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Scores]:
         # the target lies somewhere between the last two marks
         steps = max([math.log(own[-1] / own[-2]) if len(own) > 1 and own[-2] > 0 else math.inf for own in costs])
         scores = _over_replicates(runs, [math.log(own[-1]) for own in costs])
-        least = {axis: min([float(run.costs[axis][-1]) for run in several]) for axis in group}
-        readings.append(Scores(least, scores, 0.0, steps))
+        least = np.min([run.costs[:, -1] for run in several], axis=0)
+        readings.append(Scores({axes[k]: float(least[k]) for k in group}, scores, 0.0, steps))
     return readings
 
 
@@ -439,24 +440,23 @@ def _leave_out_early(readings: Sequence[Scores], horizons: Mapping[str, int | No
     return kept, notes
 
 
-def _group_currencies(runs: Sequence[SeedRun]) -> list[list[str]]:
-    """Return the currencies in groups: in one group, what all runs paid in all has the same proportions.
+def _group_currencies(runs: Sequence[SeedRun]) -> list[list[int]]:
+    """Return the numbers of the currencies in groups: in one group, what all runs paid in all has the same proportions.
 
     Within 1 %, or what a round and a half pays: a method that asks for one gradient at its start and one a round pays a
     query more than rounds, which is no reason for two verdicts.
     """
-    # all runs have the same currencies, the rounds first
-    totals = {axis: np.array([run.costs[axis][-1] for run in runs]) for axis in runs[0].costs}
-    near = 1 + max(0.01, 1.5 / max(1.0, totals["rounds"].min()))
-    groups: list[list[str]] = []
-    for axis, paid in totals.items():
+    totals = np.array([run.costs[:, -1] for run in runs]).T  # by currency, the rounds first
+    near = 1 + max(0.01, 1.5 / max(1.0, totals[0].min()))
+    groups: list[list[int]] = []
+    for k, paid in enumerate(totals):
         for group in groups:
             shares = paid / np.maximum(totals[group[0]], 1e-300)  # a currency may cost nothing
             if shares.max() <= near * shares.min():
-                group.append(axis)
+                group.append(k)
                 break
         else:
-            groups.append([axis])
+            groups.append([k])
     return groups
 
 

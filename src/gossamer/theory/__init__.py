@@ -4,6 +4,7 @@ from gossamer.theory.certificate import Certificate, Check, certify
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.theory.moments import Affine, Moments, affine_of, propagate
 from gossamer.theory.planning import Plan, Prescription, best_bound, plan, step_limit, steps_for
+from gossamer.theory.proofs import Proofs, Proved, prove, question_of
 from gossamer.theory.theorem import (
     Bound,
     Coefficients,
@@ -35,6 +36,8 @@ __all__ = [
     "Moments",
     "Plan",
     "Prescription",
+    "Proofs",
+    "Proved",
     "affine_of",
     "best_bound",
     "bound",
@@ -51,6 +54,8 @@ __all__ = [
     "lam_limit",
     "plan",
     "propagate",
+    "prove",
+    "question_of",
     "sharp_floor",
     "step_limit",
     "steps_for",

@@ -38,6 +38,7 @@ from gossamer.oracles import COVERED, Oracle, completed, exact
 from gossamer.problems import Problem
 from gossamer.specs.schema import FIRST_SEED
 from gossamer.theory.constants import Constants, constants_of
+from gossamer.theory.proofs import START, question_of
 from gossamer.theory.theorem import (
     FORMS,
     Bound,
@@ -52,6 +53,7 @@ from gossamer.theory.theorem import (
     sharp_floor,
     steps_limit,
 )
+from gossamer.worst import LyapunovBound, best_step
 
 CONSTANT_SYMBOLS = {
     "smoothness": "L",
@@ -73,6 +75,9 @@ TRIAL_STEPS = 300
 
 GRID = 400
 """How many steps are tried before bisection; a window of instability between two of them is not seen."""
+
+PROOF_SECONDS = 30.0
+"""The budget of the search for a proved bound."""
 
 _AT_LEAST_1 = Range(1, float("inf"), False, True, "It is a number of rounds.")
 _ABOVE_0 = Range(0, float("inf"), True, True, "It is a mean of squared gradient norms.")
@@ -131,6 +136,8 @@ class Plan:
     """The largest ‖∇F‖² at which a tracker without noise can settle: see `gossamer.theory.sharp_floor`."""
     prescriptions: tuple[Prescription, ...]
     practical: Practical | None
+    proved: LyapunovBound | str = ""
+    """The best bound that a machine proves, with its η and λ, or the reason why there is none."""
     methods: tuple[str, ...] = ()
     """The methods of the experiment, for which the plan says what holds of each."""
 
@@ -155,6 +162,11 @@ class Plan:
         bounds = [prescription.bound for prescription in self.prescriptions if prescription.bound is not None]
         return tuple(at.form for at in bounds if at.total > self.constants.gradient_at_start)
 
+    @property
+    def proves_nothing(self) -> bool:
+        """True if the proved bound lies above where the run starts."""
+        return isinstance(self.proved, LyapunovBound) and self.proved.bound() > self.constants.gradient_at_start
+
     def __repr__(self) -> str:
         about = f"{self.network}, n={self.constants.agents}, rho={self.constants.gap:.4g}"
         bounds = (f"{one.form} bound {one.bound.total:.4g}" for one in self.prescriptions if one.bound is not None)
@@ -168,6 +180,8 @@ class Plan:
             "constants": self.constants.asdict(),
             "theory": {prescription.form: prescription.asdict() for prescription in self.prescriptions},
             "vacuous": self.vacuous,
+            "proved": None if isinstance(self.proved, str) else self.proved.asdict() | {"vacuous": self.proves_nothing},
+            "unproved": self.proved if isinstance(self.proved, str) else None,
             "practical": None if self.practical is None else self.practical.asdict(),
         }
         kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor", "sharp_floor")}
@@ -187,7 +201,7 @@ class Plan:
         lines += [*(f"- {said}" for said in self.others.values()), ""]
         lines.append(Table(["constant", "value", "source"], known, [False, True, False]).text(rule=True))
         lines += textwrap.wrap(f"Of the oracle: {c.note}", 120) if c.note else []
-        lines += ["", *self._theory(), "", *self._floors()]
+        lines += ["", *self._theory(), "", *self._proof(), *self._floors()]
         return "\n".join([*lines, "", *self._practice()])
 
     def _theory(self) -> list[str]:
@@ -222,6 +236,27 @@ class Plan:
         if self.target is not None and self.target <= self.floor:
             lines.append(f"No T reaches {self.target:.4g}: the bound never goes below {self.floor:.4g}.")
         return lines
+
+    def _proof(self) -> list[str]:
+        if isinstance(self.proved, str):
+            return [*textwrap.wrap(f"No bound was proved by machine: {self.proved}", 120), ""] * bool(self.proved)
+        found, c = self.proved, self.constants
+        told = {at.form: at.bound for at in self.prescriptions if at.bound is not None}
+        others = [
+            f"Theorem 1 {form}: {at.total:.4g}, {'valid' if at.applies else 'not valid'}"
+            + ", vacuous" * (form in self.vacuous)
+            for form, at in told.items()
+        ]
+        empty = ", vacuous" * self.proves_nothing
+        lines = [
+            f"Proved by machine for T = {found.steps:,.0f}: {found.bound():.4g}, valid{empty}, "
+            f"with η = {found.rule.eta:.4g} and λ = {found.rule.lam:.4g}.",
+            f"Beside it, {'; '.join(others)}." if others else "",
+            f"Its floor is {found.floor:.4g}; `gossamer prove` has all of its constants.",
+        ]
+        if "estimate" in c.sources.values():
+            lines.append("It holds as far as the estimated constants above do.")
+        return [line for line in lines if line] + [""]
 
     def _floors(self) -> list[str]:
         if self.constants.relative >= 1:
@@ -266,6 +301,7 @@ def plan(
     trial: bool = True,
     warm: int | Literal["mean"] = 0,
     methods: Sequence[str] = (),
+    seconds: float = PROOF_SECONDS,
     **given: float,
 ) -> Plan:
     """Return what the theory allows and promises for Biased-DMT, and what a short trial says.
@@ -280,6 +316,7 @@ def plan(
         trial: whether to try settings on a short run.
         warm: how the tracker starts, as in ``BiasedDMT(warm=…)``: the bound is without the part of Φ⁰ that it removes.
         methods: the names of all methods of the experiment: the plan says what holds of each.
+        seconds: the budget of the search for a bound that a machine proves; 0 leaves it out.
         given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
             `heterogeneity`.
     """
@@ -293,7 +330,20 @@ def plan(
     c = constants_of(problem, network, oracle, seeds=numbers, warm=warm, **given)
     prescriptions = tuple(_prescribe(c, form, steps, target) for form in FORMS)
     tried = try_settings(problem, network, oracle, c.smoothness, warm=c.warm) if trial else None
-    return Plan(network.name, c, steps, target, floor(c), sharp_floor(c), prescriptions, tried, tuple(methods))
+    bounds = [one.bound.steps for one in prescriptions if one.bound is not None]
+    wanted = steps or (bounds[-1] if bounds else prescriptions[-1].corollary_steps)
+    proved = find_proof(c, network, wanted, seconds) if seconds else ""
+    limits = floor(c), sharp_floor(c)
+    return Plan(network.name, c, steps, target, *limits, prescriptions, tried, proved, tuple(methods))
+
+
+def find_proof(c: Constants, network: Network, steps: float, seconds: float) -> LyapunovBound | str:
+    """Return the best bound of Biased-DMT that is proved for T rounds, or the reason why there is none."""
+    try:
+        rule = BiasedDMT(eta=START["eta"] / c.smoothness, lam=START["lam"], warm=c.warm)
+        return best_step(rule, network, seconds=seconds, **question_of(c, steps))
+    except InputError as error:  # such as a missing Clarabel
+        return str(error)
 
 
 def best_bound(c: Constants, steps: float, form: Form) -> Bound:

@@ -1,6 +1,7 @@
 """Proof by machine: exact worst cases of rules, and the best bounds that can be proved for them."""
 
 from gossamer.worst.case import Bias, Functions, convex, lipschitz, smooth
+from gossamer.worst.certificate import Divergence, LyapunovBound, best_step, certificate, diverging, largest_step
 from gossamer.worst.exact import METRICS, Worst, worst_case
 from gossamer.worst.program import NotProven, OutOfTime
 from gossamer.worst.spaces import NotLinear
@@ -8,12 +9,18 @@ from gossamer.worst.spaces import NotLinear
 __all__ = [
     "METRICS",
     "Bias",
+    "Divergence",
     "Functions",
+    "LyapunovBound",
     "NotLinear",
     "NotProven",
     "OutOfTime",
     "Worst",
+    "best_step",
+    "certificate",
     "convex",
+    "diverging",
+    "largest_step",
     "lipschitz",
     "smooth",
     "worst_case",

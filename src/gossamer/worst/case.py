@@ -321,7 +321,7 @@ class Case:
         for i, row in rows.items():
             program.equate(row, goal.values.get(i, 0))
         _scatter(blocks, -1, goal.terms, -1.0)
-        _add_interval(space, program, blocks)
+        add_interval(space, program, blocks)
         return program, cost
 
 
@@ -331,7 +331,7 @@ def _scatter(blocks: list[Any], variable: int, terms: list[Term], weight: float)
         blocks[term.block].add(variable, [term], weight)
 
 
-def _add_interval(space: Space, program: Program, blocks: list[Any]) -> None:
+def add_interval(space: Space, program: Program, blocks: list[Any]) -> None:
     """Add what a W with a spectrum in [low, high] keeps: ⟨x, Wz⟩ = ⟨Wx, z⟩, and (high − W)(W − low) ⪰ 0 on the span."""
     used = blocks[1].used() if space.mixed else []
     mixed = [(pad(x, space.columns), np.eye(1, space.columns, k)[0]) for x, k in space.mixed if k in used]

@@ -303,7 +303,7 @@ def _solve(
         case.bound_below()
     program, cost = case.dual(goal)
     size = measure(space, program)
-    if size.seconds > seconds or size.memory > 0.7 * _memory():
+    if size.seconds > seconds or size.memory > 0.7 * machine_memory():
         raise InputError(
             f"the worst case of {rule.name} after {steps} rounds has {size}, beyond the budget of {seconds:g} s or "
             f"this machine's memory: take {_fewer(size, seconds, steps)} rounds"
@@ -422,11 +422,11 @@ def measure(space: Space, program: Program) -> Size:
 def _fewer(size: Size, seconds: float, steps: int) -> int:
     """Return about how many rounds would fit: the time grows with their sixth power."""
     by_time = (seconds / size.seconds) ** (1 / 6)
-    by_memory = (0.7 * _memory() / size.memory) ** (1 / 4)
+    by_memory = (0.7 * machine_memory() / size.memory) ** (1 / 4)
     return max(1, math.floor(steps * min(by_time, by_memory)))
 
 
-def _memory() -> float:
+def machine_memory() -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 

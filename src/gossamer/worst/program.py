@@ -49,10 +49,15 @@ class Inequality:
 
     size: int
     entries: list[tuple[int, np.ndarray, np.ndarray, float]] = field(default_factory=list)
+    exponents: list[int] | None = None
+    """The matrix is solved and verified as DMD with the diagonal D of these powers of two, which changes nothing but
+    the conditioning, and is exact."""
 
     def add(self, variable: int, terms: Iterable[Term], weight: float = 1.0) -> None:
         """Add variable · weight · Σ terms."""
         for _, u, v, w in terms:
+            if not (u.any() and v.any()):
+                continue  # of columns that nothing else uses it would make rows of zeros, which have no margin
             self.entries.append((variable, pad(u, self.size), pad(v, self.size), weight * w))
 
     def used(self) -> np.ndarray:
@@ -117,7 +122,7 @@ class Program:
         signed = [j for j, free in enumerate(self.free) if not free]
         rows, right = [E, -sp.csr_array(sp.eye_array(m))[signed]], [e, np.zeros(len(signed))]
         cones = [clarabel.ZeroConeT(len(e)), clarabel.NonnegativeConeT(len(signed))]
-        blocks = [_Block(one, m) for one in self.inequalities]
+        blocks = [Block(one, m) for one in self.inequalities]
         for block in blocks:
             if block.order:
                 G, C = block.triangles()
@@ -176,7 +181,7 @@ class Program:
                 raise NotProven(f"a multiplier is {float(v):.2g}, which must not be negative.")
         rounded = np.array([float(v) for v in y])
         for k, one in enumerate(self.inequalities):
-            block = _Block(one, len(self.free))
+            block = Block(one, len(self.free))
             least = block.verify(rounded)
             if least is not None:
                 raise NotProven(f"matrix {k} is not shown to be positive: its least eigenvalue is about {least:.2g}.")
@@ -247,7 +252,7 @@ class Proof:
     y: list[Fraction]
 
 
-class _Block:
+class Block:
     """The matrix of an inequality as upper triangles, a Hermitian one as a real symmetric one of twice its order."""
 
     def __init__(self, inequality: Inequality, variables: int):
@@ -257,6 +262,8 @@ class _Block:
         self.width = len(self.kept)
         self.order = self.width * (2 if self.complex else 1)
         self.columns, self.rows = np.tril_indices(self.order)  # the upper triangle by columns, Clarabel's order
+        kept = np.zeros(self.width, int) if inequality.exponents is None else np.array(inequality.exponents)[self.kept]
+        self.scale = np.tile(np.ldexp(1.0, kept), self.order // max(self.width, 1))
 
     def triangles(self) -> tuple[sp.csr_matrix, np.ndarray]:
         """Return G and C with C + G y the upper triangle of the matrix."""
@@ -268,6 +275,7 @@ class _Block:
         Z = np.zeros((self.order, self.order))
         Z[self.rows, self.columns] = z / np.where(self.rows == self.columns, 1.0, math.sqrt(2))
         Z += np.triu(Z, 1).T
+        Z *= np.outer(self.scale, self.scale)
         if self.complex:
             p = self.width
             Z = Z[:p, :p] + Z[p:, p:] + 1j * (Z[p:, :p] - Z[:p, p:])
@@ -295,11 +303,14 @@ class _Block:
             return u[:, self.rows] * v[:, self.columns] + v[:, self.rows] * u[:, self.columns]
 
         sizes = abs(self._sum(of_size, absolute=True)) @ np.append(np.abs(y), 1.0)
-        radius = float(np.abs(self._symmetric(sizes)).sum(1).max()) * relative
+        # by Gershgorin, errors of up to R_ij change no eigenvalue by more than the diagonal of R's row sums does
+        radius = np.abs(self._symmetric(sizes)).sum(1) * relative
         # Cholesky in floats of a matrix below M by this much succeeds only if M is positive semidefinite
-        shift = radius + 4 * (n + 3) * unit * float(np.trace(np.abs(M))) + 1e-300
+        shift = 1.01 * radius + 4 * (n + 3) * unit * float(np.trace(np.abs(M))) + 1e-300
+        if not np.isfinite(M).all() or not np.isfinite(shift).all():
+            return -math.inf
         try:
-            np.linalg.cholesky(M - shift * np.eye(n))
+            np.linalg.cholesky(M - np.diag(shift))
         except np.linalg.LinAlgError:
             return float(np.linalg.eigvalsh(M)[0])
         return None
@@ -324,7 +335,7 @@ class _Block:
             else:
                 values = product(u, v)
             total = total + (pick @ sp.csr_matrix(values)).T
-        return sp.csr_matrix(total)
+        return sp.csr_matrix(sp.diags(self.scale[self.rows] * self.scale[self.columns]) @ total)
 
     def _real(self, u: np.ndarray) -> np.ndarray:
         return np.concatenate([np.real(u), np.imag(u)], 1) if self.complex else np.real(u)
