@@ -59,7 +59,6 @@ def contestants() -> dict[str, Callable[[Any], Any]]:
         "biased-dmt": ours(dmt),
         "d-psgd": ours(gs.DPSGD(eta=0.1)),
         "biased-dmt, overlap=False": ours(dmt, overlap=False),
-        "biased-dmt, overlap='backward'": ours(dmt, overlap="backward"),
         "gnsd": ours(gs.GNSD(eta=0.1)),
         "d-psgd, adamw inside": ours(gs.DPSGD(eta=1.0), inner=adamw, local_steps=2),
         "choco-sgd, top-k": ours(gs.ChocoSGD(0.1, 0.5, gs.compressors.top_k(100))),

@@ -56,7 +56,6 @@ def contestants() -> dict[str, Callable[[Any], tuple[Any, Any]]]:
         "d-psgd": ours(gs.DPSGD(eta=1e-4)),
         "biased-dmt": ours(dmt),
         "biased-dmt, overlap=False": ours(dmt, overlap=False),
-        'biased-dmt, overlap="backward"': ours(dmt, overlap="backward"),
         "d-psgd, adamw inside": ours(gs.DPSGD(eta=1.0), inner=adamw),
     }
 
@@ -125,7 +124,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "found.json"
         env = environment(PROCESSES) | {"BENCH_RANKS": str(target), "OMP_NUM_THREADS": "1"}
-        # memory that is freed goes back at once, also that of a bucket (1 MB), or else it could not be seen
+        # memory that is freed goes back at once, also that of a span (1 MB), or else it could not be seen
         env = {key: value for key, value in env.items() if not key.startswith("MALLOC_")}
         env |= {"MALLOC_MMAP_THRESHOLD_": str(1 << 19), "MALLOC_TRIM_THRESHOLD_": str(1 << 19)}
         code = subprocess.run(command(PROCESSES, Path(__file__), folder=folder), env=env, timeout=1800).returncode

@@ -42,9 +42,7 @@ IMPORT = 1.2
 PAIRS = [
     ("biased-dmt", "ddp"),
     ("biased-dmt, late", "ddp"),
-    ("biased-dmt, backward", "ddp"),
     ("d-psgd", "ddp"),
-    ("d-psgd, backward", "ddp"),
     ("d-psgd, one-peer", "ddp"),
     ("decent-dp", "ddp"),
     ("d-psgd, one-peer", "decent-dp"),
@@ -113,9 +111,7 @@ def measured(side: int, batch: int) -> dict[str, Any]:
         "ddp": stepping(ddp)[0],
         "biased-dmt": step,
         "biased-dmt, late": stepping(ours(dmt, overlap=False))[0],
-        "biased-dmt, backward": stepping(ours(dmt, overlap="backward"))[0],
         "d-psgd": stepping(ours(psgd))[0],
-        "d-psgd, backward": stepping(ours(psgd, overlap="backward"))[0],
         "d-psgd, one-peer": stepping(ours(psgd, "one-peer-exponential"))[0],
     }
     if importlib.util.find_spec("decent_dp"):

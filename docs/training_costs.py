@@ -17,9 +17,7 @@ PAGE = (HERE / "templates" / "training-costs.txt").read_text(encoding="utf-8")
 COLUMNS = {
     "biased-dmt": "Biased-DMT",
     "biased-dmt, late": "Biased-DMT, `overlap=False`",
-    "biased-dmt, backward": 'Biased-DMT, `overlap="backward"`',
     "d-psgd": "D-PSGD",
-    "d-psgd, backward": 'D-PSGD, `overlap="backward"`',
     "d-psgd, one-peer": "D-PSGD, one-peer",
     "decent-dp": "Decent-DP, ring",
 }
@@ -32,7 +30,6 @@ ROWS = {
     "d-psgd, adamw inside": "D-PSGD with AdamW inside",
     "biased-dmt": "Biased-DMT",
     "biased-dmt, overlap=False": "Biased-DMT, `overlap=False`",
-    'biased-dmt, overlap="backward"': 'Biased-DMT, `overlap="backward"`',
 }
 
 

@@ -57,7 +57,7 @@ def train(loss, optimizer, steps, pause=0.0):
 
 def snapshot(model, optimizer):
     """Return copies of the parameters, of the state, and of the tally of meetings."""
-    state = {name: a.numpy().copy() for name, a in optimizer._arrays().items()}
+    state = {name: a.numpy().copy() for name, a in optimizer._rounds.buffers.items()}
     return {"model": model[0].detach().numpy().copy(), "tally": dict(vars(optimizer.meetings)), **state}
 
 
@@ -88,7 +88,7 @@ def uneven(rank, size, folder):
     found["saved"] = snapshot(model, optimizer)
     save(folder, 1, model, optimizer)
     train(loss, optimizer, 5)
-    abort_late(rank, optimizer._rounds[0].meetings)
+    abort_late(rank, optimizer._rounds.meetings)
     resume(folder, model, optimizer)
     found["gone back"] = snapshot(model, optimizer)
     optimizer.finish()

@@ -90,7 +90,7 @@ def trained(rank, size, rule, network, faults, steps, full=0, timeout=20.0, fold
     last = max((step for step, _ in faults.values()), default=0)
 
     def again_full():
-        return len(elastic.plan.members) == full and (elastic.joined or len(seen) > 1)
+        return len(elastic.membership.members) == full and (elastic.joined or len(seen) > 1)
 
     while not again_full() if full else optimizer.steps < last + steps:
         step, kind = faults.get(rank, (None, None))
@@ -99,13 +99,13 @@ def trained(rank, size, rule, network, faults, steps, full=0, timeout=20.0, fold
             fail(kind, optimizer)
         if not full and optimizer.steps == last:
             optimizer.consensus_error()
-        if elastic.plan.generation == seen[-1]["generation"]:
+        if elastic.membership.generation == seen[-1]["generation"]:
             stride(optimizer, loss)
         time.sleep(0.005 * bool(full))
-        if elastic.plan.generation != seen[-1]["generation"]:
+        if elastic.membership.generation != seen[-1]["generation"]:
             seen.append(standing(optimizer))
             if folder is not None:
-                with open(os.path.join(folder, f"{elastic.plan.generation}-{rank}"), "w") as file:
+                with open(os.path.join(folder, f"{elastic.membership.generation}-{rank}"), "w") as file:
                     file.write(str(os.getpid()))
     while full and optimizer.steps < seen[-1]["steps"] + steps:
         stride(optimizer, loss)
@@ -133,12 +133,12 @@ def fail(kind, optimizer):
 def standing(optimizer):
     """Who goes on, and from where."""
     return {
-        "generation": optimizer.elastic.plan.generation,
-        "places": [member.place for member in optimizer.elastic.plan.members],
+        "generation": optimizer.elastic.membership.generation,
+        "places": [member.place for member in optimizer.elastic.membership.members],
         "t": optimizer.round,
         "steps": optimizer.steps,
         "when": time.monotonic(),
-        "state": {key: a.clone().numpy() for key, a in optimizer._arrays().items()},
+        "state": {key: a.clone().numpy() for key, a in optimizer._rounds.buffers.items()},
         "W": optimizer.network.mixing,
     }
 

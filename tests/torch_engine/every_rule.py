@@ -72,11 +72,11 @@ def looped(name):
 
 def trained(rank, agents):
     """The parameters of this rank after `STEPS` steps of every rule: straight, through a state that is loaded, and, as
-    large models are, in buckets and in pieces."""
-    from gossamer.torch import Decentralized, buckets, exchange
+    large models are, span by span."""
+    from gossamer.torch import Decentralized, flat
 
-    def made(halves, case, smallest=1000):
-        buckets.SMALLEST, exchange.LONGEST_PACKED = smallest, 0 if smallest == 2 else 1 << 20
+    def made(halves, case, span=1000):
+        flat.SPAN = span
         return Decentralized(halves, *case, timeout=30)
 
     found = {}
@@ -92,7 +92,7 @@ def trained(rank, agents):
         quadratics.train(optimizer, loss, STEPS - 5, twice=True)
         again = quadratics.joined(halves)
         halves, loss = quadratics.model(rank, agents)
-        optimizer = made(halves, case, smallest=2)
+        optimizer = made(halves, case, span=2)
         quadratics.train(optimizer, loss, STEPS, twice=True)
         found[name] = straight, again, quadratics.joined(halves)
     return found

@@ -40,7 +40,7 @@ def trained(rank, size):
             groups = [{"params": half, "weight_decay": w} for half, w in zip(halves, DECAY, strict=True)]
             optimizer = Decentralized(groups, rule, network_of(name), timeout=30, overlap=overlap)
             quadratics.train(optimizer, loss, ROUNDS * getattr(rule, "local", 1))
-            found[f"decay, {name}, {overlap}"] = optimizer._arrays()["x"].clone().numpy()
+            found[f"decay, {name}, {overlap}"] = optimizer._rounds.buffers["x"].clone().numpy()
         for steps in (1, 3):
             halves, loss = quadratics.model(rank, size)
             inner = partial(torch.optim.SGD, lr=0.02)

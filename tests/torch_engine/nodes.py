@@ -116,11 +116,6 @@ def refused(rank, size):
         ),
         "sharded across": told(fully_shard(model(), mesh=mesh["across"]), mesh["across"]),
         "sharded within, copied across": told(fully_shard(model(), mesh=mesh), mesh["across"]),
-        "from backward": told(
-            DistributedDataParallel(model(), process_group=mesh["within"].get_group()),
-            mesh["across"],
-            overlap="backward",
-        ),
         "another device": told(model().to("meta"), mesh["across"]),
         "sharded within": told(fully_shard(model(), mesh=mesh["within"]), mesh["across"]),
     }

@@ -243,8 +243,8 @@ def train(optimizer, loss, steps, twice=False):
 def ended(optimizer, halves, loss, name):
     """The parameters; where agents sleep, the state, because one that sleeps asks for gradients in vain."""
     if "asleep" in name:
-        train(optimizer, loss, "m" in optimizer._arrays() and optimizer.rule.name == "biased-dmt")
-        return optimizer._arrays()["x"].clone().numpy()
+        train(optimizer, loss, "m" in optimizer._rounds.buffers and optimizer.rule.name == "biased-dmt")
+        return optimizer._rounds.buffers["x"].clone().numpy()
     return joined(halves)
 
 

@@ -10,41 +10,6 @@ from gossamer.torch import Decentralized, SplitSampler, resume, save
 from tests.torch_engine.small import problem, same, steps, weight
 
 
-def double(p):
-    p.data.mul_(2)
-
-
-def in_half(p):
-    p.data = p.data.float()
-
-
-def larger(p):
-    p.data = torch.zeros(5, 5, dtype=torch.float64)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (double, r"parameter 0 \(from 0; 1 in all\) was written into since the optimizer did"),
-        (
-            in_half,
-            r"parameter 0 .* was torch.float64 \(3, 3\) on cpu when .* made, and is torch.float32 \(3, 3\) on cpu now",
-        ),
-        (
-            larger,
-            r"parameter 0 .* was torch.float64 \(3, 3\) .* and is torch.float64 \(5, 5\) on cpu now: convert and move",
-        ),
-    ],
-)
-def test_parameters_that_a_script_changes_are_refused(change, message):
-    params, loss = problem()
-    optimizer = Decentralized(params, gs.BiasedDMT(eta=0.1, lam=0.3))
-    steps(optimizer, loss, count=2)
-    change(params[0])
-    with pytest.raises(gs.InputError, match=message):
-        optimizer.step()
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -144,11 +109,6 @@ def test_a_place_in_other_data_is_refused(other, tmp_path):
     ):
         resume(tmp_path, model, optimizer, given)
     assert resume(tmp_path, model, optimizer, sampler) == 0
-
-
-def test_a_seed_is_a_whole_number():
-    with pytest.raises(gs.InputError):
-        Decentralized([weight()], gs.DPSGD(0.1), seed=1.5)
 
 
 def test_half_precision_is_measured_in_double():

@@ -49,7 +49,7 @@ def test_a_later_format_is_refused_and_does_not_lead_back_in_time(tmp_path):
     model, optimizer, (_, newest) = saved(tmp_path)
     told = json.loads((newest / "sum-0.json").read_text()) | {"format": 7}
     (newest / "sum-0.json").write_text(json.dumps(told))
-    with pytest.raises(gs.InputError, match="step-000000008 has format 7, but this version of Gossamer reads 3"):
+    with pytest.raises(gs.InputError, match="step-000000008 has format 7, but this version of Gossamer reads 4"):
         resume(tmp_path, model, optimizer)
 
 

@@ -145,7 +145,7 @@ def test_old_checkpoints_are_removed_and_none_is_half_written(tmp_path):
 def test_checkpoints_of_another_world_are_refused(tmp_path):
     (tmp_path / "step-000000004").mkdir()
     for rank in range(8):
-        told = {"format": 3, "step": 4, "ranks": 8, "agents": 8, "files": {}}
+        told = {"format": 4, "step": 4, "ranks": 8, "agents": 8, "files": {}}
         (tmp_path / "step-000000004" / f"sum-{rank}.json").write_text(json.dumps(told))
     with pytest.raises(gs.InputError, match="holds checkpoints of 8 ranks, but there are 1: start as many"):
         run(tmp_path)

@@ -321,11 +321,11 @@ def slowly(rank, size, rule, network, folder, seconds, start_timeout=60.0):
             mine = torch.tensor([float(time.monotonic() - began > seconds)], dtype=torch.float64)
             over = optimizer.together(lambda mine=mine: bool(optimizer.world.broadcast(mine)))
     optimizer.finish()
-    plan = optimizer.elastic.plan
+    membership = optimizer.elastic.membership
     return {
         "steps": optimizer.steps,
-        "generation": plan.generation,
-        "members": len(plan.members),
+        "generation": membership.generation,
+        "members": len(membership.members),
         "gap": gap,
         "joined": optimizer.elastic.joined,
     }

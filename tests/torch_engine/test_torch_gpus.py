@@ -19,10 +19,10 @@ from torch.utils._pytree import tree_leaves
 
 import gossamer as gs
 from benchmarks import torch_gpu
-from gossamer.torch import Decentralized, NotFinite, buckets
-from gossamer.torch.buckets import looks
+from gossamer.torch import Decentralized, NotFinite, flat
 from gossamer.torch.exchange import Exchange
 from gossamer.torch.faults import LateFlag
+from gossamer.torch.flat import looks
 from gossamer.torch.world import ProcessWorld, check_device
 from tests.torch_engine import forked, quadratics
 from tests.torch_engine.small import problem, steps
@@ -73,7 +73,6 @@ def as_on_a_gpu(make):
 RULES = {
     "biased-dmt": partial(Decentralized, rule=DMT),
     "biased-dmt, overlap=False": partial(Decentralized, rule=DMT, overlap=False),
-    "biased-dmt, overlap='backward'": partial(Decentralized, rule=DMT, overlap="backward"),
     "d-psgd": partial(Decentralized, rule=gs.DPSGD(eta=0.1), weight_decay=0.1),
     "d-adamw": partial(Decentralized, rule=gs.DAdamW(0.1, 0.9, 0.99, 1e-8, 0.1)),
     "gnsd": partial(Decentralized, rule=gs.GNSD(eta=0.1)),
@@ -90,12 +89,12 @@ def watched_steps(rank, size):
     for name, make in RULES.items():
         params, loss = problem(rank)
         optimizer = as_on_a_gpu(partial(make, params, network="complete", timeout=20))
-        steps(optimizer, loss, count=buckets.OFTEN)
+        steps(optimizer, loss, count=flat.OFTEN)
         with mock.patch("gossamer.torch.optimizer.looks", lambda step, _: looks(step, CUDA)):
             for k in range(4, 10):
                 optimizer.zero_grad()
                 value = loss(k)
-                own = [*params, *optimizer._arrays().values()]
+                own = [*params, *optimizer._rounds.buffers.values()]
                 with Watched(own) as watched:
                     value.backward()
                     watched._places |= {p.grad.untyped_storage().data_ptr() for p in params}
@@ -191,41 +190,22 @@ def grouped(rank, size):
             quadratics.train(make(partial(Decentralized, halves, rule, network, timeout=30)), loss, 6)
             found.setdefault(name, []).append(quadratics.joined(halves))
             torch.distributed.barrier()  # nobody leaves before the last message, which overlaps a gradient, is there
-    found["in buckets"] = [in_buckets(rank, make) for make in (lambda made: made(), as_on_a_gpu)]
-    for overlap in (True, "backward"):
-        found[f"parts unused, {overlap}"] = [
-            parts_unused(rank, make, overlap) for make in (lambda made: made(), as_on_a_gpu)
-        ]
-    found["parts unused"] = [found["parts unused, True"][0], found["parts unused, backward"][1]]
+    found["in spans"] = [in_spans(rank, make) for make in (lambda made: made(), as_on_a_gpu)]
     return found
 
 
-def in_buckets(rank, make):
-    """Messages of four buckets."""
+def in_spans(rank, make):
+    """Messages of four spans."""
     x = torch.nn.Parameter(torch.zeros(4000, dtype=torch.float64))
-    with mock.patch.object(buckets, "SMALLEST", 1000):
+    with mock.patch.object(flat, "SPAN", 500):
         optimizer = make(partial(Decentralized, [x], DMT, "ring", overlap=False, timeout=20))
-    assert len(optimizer._rounds) == 4
     for _ in range(3):
         optimizer.zero_grad()
         (x - rank * torch.linspace(0, 1, 4000)).square().sum().backward()
         optimizer.step()
+    assert optimizer.counters.messages >= 2 * 4 * 2  # the first step is the start; to each of two neighbours
     torch.distributed.barrier()
     return x.detach()[::40].numpy()
-
-
-def parts_unused(rank, make, overlap):
-    """Four layers of a bucket each, of which a rank leaves out another one in each step: backward has other orders."""
-    layers = [torch.nn.Parameter(torch.full((1000,), 1.0 + k, dtype=torch.float64)) for k in range(4)]
-    with mock.patch.object(buckets, "SMALLEST", 1000):
-        optimizer = make(partial(Decentralized, layers, DMT, "ring", overlap=overlap, timeout=20))
-    for k in range(4):
-        optimizer.zero_grad()
-        used = [layer for j, layer in enumerate(layers) if j != (rank + k) % 4]
-        torch.stack([(layer - rank).square().sum() for layer in (used if rank % 2 else used[::-1])]).sum().backward()
-        optimizer.step()
-    torch.distributed.barrier()
-    return torch.cat([layer.detach()[::100] for layer in layers]).numpy()
 
 
 def test_messages_that_meet_in_order_have_the_same_bits_as_those_with_tags():

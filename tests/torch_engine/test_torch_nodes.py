@@ -64,7 +64,6 @@ def told():
         ("ddp across", r"'0' is wrapped in DistributedDataParallel over ranks \d, \d, which gossip with each other"),
         ("sharded across", r"parameter 'weight' is sharded or kept alike over ranks \d, \d, .* mesh=mesh\[.within.\]"),
         ("sharded within, copied across", r"parameter 'weight' is sharded or kept alike over ranks \d, \d, which"),
-        ("from backward", r"overlap=.backward. cannot stand beside process_group=…: DistributedDataParallel inside a"),
         ("another device", r"the mesh is of cpu, but parameters are on meta: move the model first"),
     ],
 )

@@ -27,9 +27,9 @@ def test_a_state_that_is_loaded_goes_on_with_the_same_bits(name, ranks):
 
 
 @pytest.mark.parametrize("name", every_rule.CASES)
-def test_buckets_have_the_same_iterates(name, ranks):
-    for straight, _, bucketed in (of_rank[name] for of_rank in ranks):
-        np.testing.assert_allclose(bucketed, straight, rtol=1e-13, atol=1e-13)
+def test_spans_have_the_same_iterates(name, ranks):
+    for straight, _, in_spans in (of_rank[name] for of_rank in ranks):
+        np.testing.assert_allclose(in_spans, straight, rtol=1e-13, atol=1e-13)
 
 
 class Posting(quadratics.Stacked):

@@ -45,6 +45,35 @@ def test_state_goes_on_with_the_same_bits_under_a_scheduler(overlap):
     assert all(torch.equal(a, b) for a, b in zip(straight, resumed, strict=True))
 
 
+@gs.rule("looks-at-numbers")
+class LooksAtNumbers:
+    """A rule whose arrays are known only after its start, since it looks at their numbers."""
+
+    eta: gs.StepSize
+
+    def init(self, x, agent):
+        g = agent.gradient(x)
+        return gs.State(x=x, m=g if float(agent.norm(g)) > 0 else x)
+
+    def step(self, s, agent):
+        m = 0.5 * s.m + agent.gradient(s.x)
+        return gs.State(x=agent.gossip(s.x) - self.eta * m, m=m)
+
+
+def test_arrays_that_a_rule_makes_at_its_start_are_loaded_into_an_optimizer_that_has_none_yet():
+    straight, loss = problem()
+    steps(Decentralized(straight, LooksAtNumbers(eta=0.1)), loss)
+    params, loss = problem()
+    optimizer = Decentralized(params, LooksAtNumbers(eta=0.1))
+    steps(optimizer, loss, count=4)
+    saved = optimizer.state_dict()
+    params, loss = problem()
+    optimizer = Decentralized(params, LooksAtNumbers(eta=0.1))
+    optimizer.load_state_dict(saved)
+    steps(optimizer, loss, count=STEPS - 4, first=4)
+    assert all(torch.equal(a, b) for a, b in zip(straight, params, strict=True))
+
+
 def test_a_state_of_another_rule_is_refused():
     params, _ = problem()
     saved = Decentralized(params, gs.DPSGD(eta=0.1)).state_dict()
@@ -123,7 +152,7 @@ def test_frozen_parameters_are_left_alone():
         (params[0].square().sum() * params[1].sum()).backward()
         optimizer.step()
     assert torch.equal(params[1], torch.full((3,), 1 / 3, dtype=torch.float64))
-    assert optimizer._arrays()["x"].numel() == 9
+    assert optimizer._rounds.buffers["x"].numel() == 9
     params[1].requires_grad_(True)
     optimizer.zero_grad()
     params[1].sum().backward()

@@ -62,7 +62,7 @@ def test_a_table_has_the_columns_of_its_first_row(tmp_path):
 
 
 def test_a_line_of_progress_knows_the_names_that_every_row_has():
-    assert {*STANDARD} == logs._COUNTS | {"lr"}
+    assert {*STANDARD} == {*logs._COUNTS, "lr"}
 
 
 def test_what_is_noted_is_a_number_of_its_own_name():

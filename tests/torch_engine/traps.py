@@ -93,7 +93,7 @@ def halves(rank):
         optimizer.zero_grad()
         (x * (1 + torch.randn(4, generator=generator)).bfloat16()).sum().backward()
         optimizer.step()
-    state = optimizer._arrays()
+    state = optimizer._rounds.buffers
     types = {str(value.dtype) for value in state.values()} | {str(x.dtype)}
     shown = torch.equal(x.detach(), state["x"].bfloat16())
     return types, shown, *(optimizer.world.total(state[key]).tolist() for key in "vm")
@@ -126,7 +126,7 @@ def unfit(rank, folder):
     if rank == 0:
         (mine / "step-000000004").mkdir()
         for k in range(3):
-            told = {"format": 3, "step": 4, "ranks": 3, "agents": 3, "files": {}}
+            told = {"format": 4, "step": 4, "ranks": 3, "agents": 3, "files": {}}
             (mine / "step-000000004" / f"sum-{k}.json").write_text(json.dumps(told))
     model, optimizer = pair()
     try:

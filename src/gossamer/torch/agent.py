@@ -6,6 +6,7 @@ Of aggregators, clipping, trimmed means and medians are computed by PyTorch; one
 import functools
 import hashlib
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,17 +64,16 @@ class ProcessAgent:
         exchange: sends and receives its messages.
         seed: the seed of its draws.
         simulated: True if it draws what the simulator's agent draws with this seed.
-        bucket: the number of the bucket whose arrays these are.
     """
 
-    def __init__(self, exchange: Exchange, seed: int = 0, simulated: bool = False, bucket: int = 0):
-        self.exchange, self.seed, self.simulated, self.bucket = exchange, seed, simulated, bucket
+    def __init__(self, exchange: Exchange, seed: int = 0, simulated: bool = False):
+        self.exchange, self.seed, self.simulated = exchange, seed, simulated
         self._codecs: dict[tuple[int, int], Codec] = {}  # by compressor and size
         self.t = self.number = 0  # the round, and the number of its draws: 0 for the start, t + 1 for round t
         self.drawn = 0  # how many vectors were compressed in this round: the number of the next draw
 
     def gossip(self, *arrays: Tensor, over: Over = "W") -> Any:
-        messages = self.exchange.post(arrays, over, self.t, (), self.bucket)
+        messages = self.exchange.post(arrays, over, self.t)
         mixed = self.exchange.mix(messages, 0, max(a.numel() for a in arrays))
         self.exchange.release(messages)
         return mixed
@@ -87,7 +87,7 @@ class ProcessAgent:
             for source, weight in weights.items():
                 mixed.add_(own if source == rank else codec.decode(parts[source][k]), alpha=weight)
             pairs.append((own, mixed))
-        return _like(arrays, pairs)
+        return like(arrays, pairs)
 
     def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
         (codec,), parts, weights = self._swap_encoded((a,), by or PLAIN)
@@ -129,7 +129,7 @@ class ProcessAgent:
         message = torch.cat([a.reshape(-1) for a in arrays])
         received, weights = self.exchange.swap(message, self.t)
         if not received:
-            return _like(arrays, [a.clone() for a in arrays])
+            return like(arrays, [a.clone() for a in arrays])
         # by ascending rank, as everything is added up
         rows = torch.stack([received[rank] for rank in sorted(received)])
         of_rows = torch.tensor([weights[rank] for rank in sorted(received)], dtype=rows.dtype, device=rows.device)
@@ -150,7 +150,8 @@ class ProcessAgent:
         if warm == "mean":
             return self.mean(a)
         now = self.t
-        for self.t in range(warm):
+        for t in range(warm):
+            self.t = t
             a = self.gossip(a, over=over)
         self.t = now
         return a
@@ -168,15 +169,16 @@ class ProcessAgent:
         return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
 
 
-def _like(arrays: tuple[Any, ...], results: Any) -> Any:
+def like(arrays: Sequence[Any], results: Iterable[Any]) -> Any:
     """Return one result for one array, and a tuple of results for several."""
-    return results[0] if len(arrays) == 1 else tuple(results)
+    several = tuple(results)
+    return several[0] if len(arrays) == 1 else several
 
 
 def _split(vector: Tensor, arrays: tuple[Tensor, ...]) -> Any:
     """Return a vector in pieces of the shapes of these arrays."""
     parts = vector.split([a.numel() for a in arrays])
-    return _like(arrays, [part.view_as(a) for part, a in zip(parts, arrays, strict=True)])
+    return like(arrays, [part.view_as(a) for part, a in zip(parts, arrays, strict=True)])
 
 
 def combine(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ from gossamer.torch.agent import ProcessAgent
 from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.faults import GRACE, MOMENT, NeighborLost, Words
 from gossamer.torch.hyperparameters import Rates
-from gossamer.torch.rounds import Answer, Asked, Gradients, Loop, Rounds
+from gossamer.torch.rounds import Evaluation, GradientRequest, Gradients, Loop, Rounds
 from gossamer.torch.world import ProcessWorld
 
 MAX_REQUESTS = 3  # peers that an agent asks, one after the other, before it steps alone
@@ -406,7 +406,7 @@ class AsynchronousRounds(Rounds):
         self.meetings, self.tally = exchange.meetings, exchange.meetings.tally
         self._random, self._has_finished = random.Random(f"{seed}/{exchange.world.rank}"), False
 
-    def start(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
+    def start(self, t: int, rates: Rates, answers: list[Evaluation | Loop]) -> None:
         """Go on from the buffers to the point where the next gradient is wanted. All ranks must be together."""
         self.meetings.state, self.t, self.rates = {}, t, rates
         if t < 0:
@@ -423,13 +423,13 @@ class AsynchronousRounds(Rounds):
 
     def answer(self, gradients: Gradients, rates: Rates) -> None:
         """Wake with the gradient at `points`, and go on to the next point."""
-        assert not callable(gradients)
         self.check_alive()
         self._is_over = True  # unless the step ends
+        (g,) = gradients(self.flat.whole)
         if self.t < 0:
-            self._init(gradients[0], rates)
+            self._init(g, rates)
         else:
-            self._wake(gradients[0], rates)
+            self._wake(g, rates)
         self._is_over = False
 
     def finish(self) -> None:
@@ -442,11 +442,11 @@ class AsynchronousRounds(Rounds):
 
     def _init(self, g: Tensor | None, rates: Rates) -> None:
         """Start the rule, or stop where it asks for its first gradient."""
-        self.hyperparameters.set(self.bucket, 0, rates)
+        self.hyperparameters.set(self.flat.whole, 0, rates)
         try:
             state = self.rule.init(self.buffers["x"], StartingAgent(self.rule.name, g))
-        except Asked as asked:
-            self.points = tuple(map(self.freeze, asked.points))
+        except GradientRequest as request:
+            self.points = tuple(map(self.freeze, request.points))
             return
         self._go_on(0, state, rates)
 
@@ -454,12 +454,12 @@ class AsynchronousRounds(Rounds):
         peers, t, new = self.meetings.peers, self.t, None
         order = self._random.sample(peers, min(len(peers), MAX_REQUESTS))
         self.meetings.begin_step()
-        self.hyperparameters.set(self.bucket, t, rates)
+        self.hyperparameters.set(self.flat.whole, t, rates)
         while new is None:
             with contextlib.suppress(Preempted):
                 agent, state = WakingAgent(self, self.meetings, order, rates), State(**self.buffers)
                 if self.hyperparameters.shrinks:
-                    state = self.hyperparameters.shrink(state, self.bucket, t, rates)
+                    state = self.hyperparameters.shrink(state, self.flat.whole, t, rates)
                 new = self.rule.wake(state, g, agent)
         self._go_on(t + 1, new, rates)
 
@@ -506,7 +506,7 @@ class StartingAgent:
 
     def gradient(self, *points: Tensor) -> Tensor:
         if self._g is None:
-            raise Asked(points, full=False)
+            raise GradientRequest(points, full=False)
         return self._g
 
     def average(self, a: Tensor, warm: Any, over: str = "W") -> Tensor:

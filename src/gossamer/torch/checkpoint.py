@@ -29,9 +29,9 @@ from torch import Tensor
 
 from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError, whole
-from gossamer.torch.buckets import local
 from gossamer.torch.exchange import Counters
-from gossamer.torch.rounds import Answer, Loop, Rates
+from gossamer.torch.flat import local
+from gossamer.torch.rounds import Evaluation, Loop, Rates
 from gossamer.torch.sampler import SplitSampler
 from gossamer.torch.world import in_short
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 dcp: Any = Lazy("torch.distributed.checkpoint")  # DCP, imported when it is used: that takes as long as all of PyTorch
 
 NAME = re.compile(r"step-(\d{9})")
-FORMAT = 3  # the format of the folders that are written and read
+FORMAT = 4  # the format of the folders that are written and read
 INDEX = {
     "torch": {"Size", "device", *(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))},
     "torch.distributed.checkpoint.metadata": {
@@ -57,9 +57,9 @@ INDEX = {
     "pathlib": {"PosixPath", "WindowsPath"},
 }
 """By module, the names that the index of a folder may be made of."""
-PROGRESS = ("round", "steps", "told", "taken", "fresh", "seconds", *(field.name for field in fields(Counters)))
+PROGRESS = ("round", "steps", "answers", "taken", "fresh", "seconds", *(field.name for field in fields(Counters)))
 """The numbers of a state that are one each: they are saved as one vector, in this order."""
-NO_ARRAYS = ("told", "inner", "progress", "rates", "finite", "local", "still")
+NO_ARRAYS = ("answers", "inner", "progress", "rates", "finite", "local", "still")
 """The names in a state that are no arrays of the rule's state, up to the first dot."""
 
 
@@ -279,9 +279,9 @@ def _steps(folder: Path) -> dict[int, int]:
     for path in sorted(folder.glob("step-*")):
         if match := NAME.fullmatch(path.name):
             with contextlib.suppress(FileNotFoundError):  # the first rank may be removing it
-                told = json.loads((path / "sum-0.json").read_text())
-                if all((path / f"sum-{rank}.json").exists() for rank in range(told["ranks"])):
-                    found[int(match[1])] = told["agents"]
+                record = json.loads((path / "sum-0.json").read_text())
+                if all((path / f"sum-{rank}.json").exists() for rank in range(record["ranks"])):
+                    found[int(match[1])] = record["agents"]
     return found
 
 
@@ -304,13 +304,13 @@ def _find_damage(path: Path, rank: int = 0, size: int = 1) -> str:
 
     DCP itself does not: of 200 bits flipped in a file, 37 gave other numbers without an error.
     """
-    for told in [json.loads(file.read_text()) for file in sorted(path.glob("sum-*.json"))][rank::size]:
-        if told["format"] != FORMAT:
+    for record in [json.loads(file.read_text()) for file in sorted(path.glob("sum-*.json"))][rank::size]:
+        if record["format"] != FORMAT:
             raise InputError(
-                f"{path} has format {told['format']}, but this version of Gossamer reads {FORMAT}: use the version "
+                f"{path} has format {record['format']}, but this version of Gossamer reads {FORMAT}: use the version "
                 "that wrote it, or begin anew in another folder."
             )
-        for name, checksum in told["files"].items():
+        for name, checksum in record["files"].items():
             file = path / Path(name).name
             if not file.exists() or _checksum(file) != checksum:
                 return f"{path.name}/{file.name} is damaged (its checksum does not match)"
@@ -422,11 +422,11 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
     """Return the state of a `Decentralized`: see its `state_dict`."""
     flat, inner = optimizer.flat, optimizer.local
     flat.check_kinds()
-    rounds, at = optimizer._rounds[0], f"@{optimizer.place}"
+    rounds, at = optimizer._rounds, f"@{optimizer.place}"
     places = {id(p): k for k, p in enumerate(p for group in optimizer.param_groups for p in group["params"])}
     state: dict[Any, dict[str, Any]] = {places[id(p)]: {} for p in flat.params}
     rows = list(state.values())
-    vectors, taken = dict(optimizer._arrays()), 0 if inner is None else inner.taken
+    vectors, taken = dict(rounds.buffers), 0 if inner is None else inner.taken
     if optimizer._finite is not None:
         vectors["finite"] = optimizer._finite
     if taken:
@@ -441,18 +441,16 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
         rows[k]["still" + at] = value.clone()
     for row, own in zip(rows, [{}] * len(rows) if inner is None else inner.states(), strict=True):
         row |= {f"inner.{key}{at}": value for key, value in own.items()}
-    numbers = {"round": rounds.t, "steps": optimizer.guard.step, "told": len(rounds.answers), "taken": taken}
+    numbers = {"round": rounds.t, "steps": optimizer.guard.step, "answers": len(rounds.answers), "taken": taken}
     numbers |= {"fresh": int(inner is not None and not inner.optimizer.state)}
     numbers |= {"seconds": time.monotonic() - optimizer._began, **asdict(optimizer.counters)}
     rows[0]["progress" + at] = _doubles(numbers[key] for key in PROGRESS)
     rows[0]["rates" + at] = _doubles(_pack_rates(rounds.rates))
     for k, answer in enumerate(rounds.answers):
-        is_answer = isinstance(answer, Answer)
-        arrays = answer.gradients if is_answer else answer.arrays
-        about = [-1, 0] if is_answer else [answer.turns, answer.drawn]
-        rates = _pack_rates(answer.rates) if answer.rates else ()
-        rows[0][f"told.{k}{at}"] = _doubles([*about, len(arrays), *rates])
-        rows[0] |= {f"told.{k}.{j}{at}": a.clone() for j, a in enumerate(arrays)}
+        is_loop = isinstance(answer, Loop)
+        arrays, about = (answer.arrays, [answer.turns, answer.drawn]) if is_loop else (answer.gradients, [-1, 0])
+        rows[0][f"answers.{k}{at}"] = _doubles([*about, len(arrays), *_pack_rates(answer.rates)])
+        rows[0] |= {f"answers.{k}.{j}{at}": a.clone() for j, a in enumerate(arrays)}
     groups = [
         _options(group) | {"of": optimizer.saved_with(), "params": [places[id(p)] for p in group["params"]]}
         for group in optimizer.param_groups
@@ -469,6 +467,7 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
     rows, groups, at = _rows_of(optimizer, state_dict), state_dict["param_groups"], f"@{optimizer.place}"
     numbers = dict(zip(PROGRESS, rows[0]["progress" + at].tolist(), strict=True))
     t, device, flat = int(numbers["round"]), optimizer.world.device, optimizer.flat
+    buffers = optimizer._rounds.buffers
     optimizer.world.agree({"round that was loaded": "any" if optimizer.asynchronous else str(t)})
     if optimizer.asynchronous:
         # what a neighbour may still take back is of the state before; nobody meets this one again before its next step
@@ -481,14 +480,13 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
         """Return an array of the model's length, which was saved in pieces, by parameter."""
         return torch.cat([local(row[name + at]).reshape(-1) for row in rows]).to(device)
 
-    for name, a in optimizer._buffers.items():
+    for name, a in buffers.items():
         a.copy_(join(name) if a.shape == (flat.size,) else rows[0][name + at])
     for key, value in rows[0].items():
         name = key.rpartition("@")[0]
-        if name not in optimizer._buffers and name.partition(".")[0] not in NO_ARRAYS:  # made at the rule's start
-            optimizer._buffers[name] = value.to(device, copy=True)
-    for bucket, rounds in zip(optimizer._buckets, optimizer._rounds, strict=True):
-        rounds.buffers.update(optimizer._buffers_of(bucket))
+        if name not in buffers and name.partition(".")[0] not in NO_ARRAYS:  # the rule makes it only at its start
+            is_in_pieces = value.shape == flat.params[0].shape and all(key in row for row in rows)
+            buffers[name] = join(name) if is_in_pieces else value.to(device, copy=True)
     optimizer._finite = join("finite") if "finite" + at in rows[0] else None
     flat.frozen_later.clear()
     flat.frozen_later |= {
@@ -497,15 +495,13 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
     optimizer.guard.step, optimizer._began = int(numbers["steps"]), time.monotonic() - numbers["seconds"]
     for name, before in asdict(optimizer.counters).items():
         setattr(optimizer.counters, name, type(before)(numbers[name]))
-    told: list[Answer | Loop] = []
-    for k in range(int(numbers["told"])):
-        turns, drawn, count, *rates = rows[0][f"told.{k}{at}"].tolist()
-        arrays = tuple(rows[0][f"told.{k}.{j}{at}"].to(device, copy=True) for j in range(int(count)))
-        then = _unpack_rates(rates)
-        told.append(
-            Answer(arrays, then) if turns < 0 else Loop(int(turns), arrays, then if rates else None, int(drawn))
-        )
-    optimizer._go(t, _unpack_rates(rows[0]["rates" + at].tolist()), told)
+    answers: list[Evaluation | Loop] = []
+    for k in range(int(numbers["answers"])):
+        turns, drawn, count, *packed = rows[0][f"answers.{k}{at}"].tolist()
+        arrays = tuple(rows[0][f"answers.{k}.{j}{at}"].to(device, copy=True) for j in range(int(count)))
+        rates, is_loop = _unpack_rates(packed), turns >= 0
+        answers.append(Loop(rates, int(drawn), int(turns), arrays) if is_loop else Evaluation(arrays, rates))
+    optimizer._go(t, _unpack_rates(rows[0]["rates" + at].tolist()), answers)
     if (inner := optimizer.local) is not None:
         own = [
             {key[6:].rpartition("@")[0]: value for key, value in row.items() if key.startswith("inner.")}
@@ -533,10 +529,10 @@ def find_misfit(optimizer: Any, state_dict: dict[str, Any]) -> str:
                 "was saved with."
             )
     rows = _rows_of(optimizer, state_dict)
-    held = sum(a.numel() for row in rows for key, a in row.items() if key.startswith("x@"))
+    saved_size = sum(a.numel() for row in rows for key, a in row.items() if key.startswith("x@"))
     size = sum(p.numel() for p in optimizer.flat.params)
-    if len(groups) != len(optimizer.param_groups) or held != size:
-        return f"this state is of a model with {held} numbers, but the optimizer's has {size}."
+    if len(groups) != len(optimizer.param_groups) or saved_size != size:
+        return f"this state is of a model with {saved_size} numbers, but the optimizer's has {size}."
     if "progress" + at not in rows[0]:
         ranks = sorted({key.rpartition("@")[2] for row in rows for key in row})
         return (
@@ -546,8 +542,8 @@ def find_misfit(optimizer: Any, state_dict: dict[str, Any]) -> str:
             "gossamer.torch.mean_model(folder)."
         )
     numbers = dict(zip(PROGRESS, rows[0]["progress" + at].tolist(), strict=True))
-    wanted = [f"told.{k}" for k in range(int(numbers["told"]))] + ["local"] * bool(numbers["taken"])
-    wanted += optimizer._buffers if numbers["round"] >= 0 else []
+    wanted = [f"answers.{k}" for k in range(int(numbers["answers"]))] + ["local"] * bool(numbers["taken"])
+    wanted += optimizer._rounds.buffers if numbers["round"] >= 0 else []
     if missing := [name + at for name in wanted if name + at not in rows[0]]:
         return (
             f"this state lacks {missing[0]} ({len(missing)} in all): it was saved in the middle of a round, and "
@@ -581,8 +577,8 @@ def _pack_rates(rates: Rates) -> list[float]:
 
 def _unpack_rates(saved: list[float]) -> Rates:
     """Return the rates that were packed."""
-    first, *etas = [None if math.isnan(rate) else rate for rate in saved] or [None]
-    return Rates(etas, first)
+    momentum, *etas = [None if math.isnan(rate) else rate for rate in saved]
+    return Rates(etas, momentum)
 
 
 def random_states() -> dict[str, Any]:

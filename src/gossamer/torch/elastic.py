@@ -2,7 +2,7 @@
 
 A Lighthouse of torchft, which outlives every process, decides who trains together. Each process sends it heartbeats,
 and asks it for a quorum at the start, after a loss, and about once a second before a step. Everyone in a quorum gets
-the same answer, with what each participant says about itself, and `decide` makes the same plan of it everywhere:
+the same answer, with what each participant says about itself, and `decide` makes the same membership of it everywhere:
 
     ask        for a quorum: a process that is dead or stopped is left out once its heartbeats have ceased
     connect    a process group of gloo, by a store that one member serves until all are connected
@@ -47,9 +47,9 @@ from gossamer.core import InputError
 from gossamer.networks import NETWORKS, Network
 from gossamer.networks.compatibility import suits
 from gossamer.networks.variants import surviving
-from gossamer.torch.buckets import local
 from gossamer.torch.exchange import fingerprint
 from gossamer.torch.faults import NeighborLost
+from gossamer.torch.flat import local
 from gossamer.torch.launch import OVER
 from gossamer.torch.optimizer import network_for
 from gossamer.torch.world import in_short
@@ -110,8 +110,8 @@ class Member:
         try:
             if not hmac.compare_digest(_code(key, data["member"]), data["code"]):
                 return None
-            told = json.loads(data["member"])
-            return cls(**told | {"failed": tuple(told["failed"])}) if told["name"] == name else None
+            fields = json.loads(data["member"])
+            return cls(**fields | {"failed": tuple(fields["failed"])}) if fields["name"] == name else None
         except (TypeError, KeyError, ValueError, AttributeError):
             return None
 
@@ -121,8 +121,8 @@ def _code(key: bytes, text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The next group, as the participants of a quorum make it."""
+class Membership:
+    """The members of the next process group, as the participants of a quorum make it."""
 
     members: tuple[Member, ...] = ()  # by rank, which is the order of their places
     veterans: tuple[int, ...] = ()  # the ranks with the newest state; none where all begin
@@ -135,19 +135,19 @@ class Plan:
         return [member.name for member in self.members]
 
 
-def decide(asked: Sequence[Member]) -> Plan:
+def decide(participants: Sequence[Member]) -> Membership:
     """Return the group that the participants of a quorum form."""
-    newest = max((one.generation for one in asked), default=0)
-    veterans = {one.name: one for one in asked if one.generation == newest > 0}
-    outside = any(not one.loopback for one in veterans.values() or asked)  # over several machines
-    names, refused = {one.name for one in asked}, {one.name for one in asked if one.loopback == outside}
+    newest = max((one.generation for one in participants), default=0)
+    veterans = {one.name: one for one in participants if one.generation == newest > 0}
+    outside = any(not one.loopback for one in veterans.values() or participants)  # over several machines
+    names, refused = {one.name for one in participants}, {one.name for one in participants if one.loopback == outside}
     for veteran in veterans.values():
         if names.issuperset(veteran.failed):  # nobody has vanished since: it failed because of those that were to join
             refused |= set(veteran.failed)
     refused -= veterans.keys()
     # Lighthouse's own shrink_only is this as well, but can end in empty quorums
     is_busy = any(one.busy for one in veterans.values())
-    new = [one for one in asked if one.name not in veterans and one.name not in refused and not is_busy]
+    new = [one for one in participants if one.name not in veterans and one.name not in refused and not is_busy]
     order, taken, members = attrgetter("place", "name"), set[int](), list[Member]()
     for one in sorted(veterans.values(), key=order) + sorted(new, key=order):
         # one that joins gets the place that it wants, or else the first that is free
@@ -161,7 +161,7 @@ def decide(asked: Sequence[Member]) -> Plan:
     else:
         enough = 0 < max((one.first for one in members), default=0) <= len(members)
     ranks = tuple(rank for rank, one in enumerate(members) if one.name in veterans)
-    return Plan(tuple(members), ranks, newest + 1, tuple(refused), enough)
+    return Membership(tuple(members), ranks, newest + 1, tuple(refused), enough)
 
 
 class Elastic:
@@ -195,7 +195,7 @@ class Elastic:
         self.rule, self.given, self.fixed = rule, given, _fixed_network(given)
         self.first = self.fixed.agents if self.fixed else 0  # how many agents the first network had
         self.joined = False  # true if this process has joined others on their way
-        self.plan, self.generation = Plan(), 0
+        self.membership, self.generation = Membership(), 0
         """The present group, and the number of the last one in which this process had a state."""
         self._new_client = import_torchft("LighthouseClient")
         self._address, self._host, self._key = _settings()
@@ -205,7 +205,7 @@ class Elastic:
         self._client: Any = None  # of the Lighthouse
         self._server: Any = None  # a store, while a group is formed
         self._socket: Any = None  # bound for a store
-        self._pending: Plan | None = None  # the plan of a quorum whose group is not formed yet
+        self._pending: Membership | None = None  # the membership of a quorum whose group is not formed yet
         self._last_quorum = (0, set[str]())  # its number, and the names in it
         self._failed, self._outsiders = (), set[str]()  # members that could not connect, and others not let in
         self._facts, self._tensors = {}, []
@@ -220,12 +220,12 @@ class Elastic:
 
     @property
     def rank(self) -> int:
-        return self.plan.names.index(self._name)
+        return self.membership.names.index(self._name)
 
     @property
     def place(self) -> int:
         """The place of this process among the agents, which stays when others are lost."""
-        return self.plan.members[self.rank].place
+        return self.membership.members[self.rank].place
 
     def close(self) -> None:
         """End the heartbeats: the others go on without this process."""
@@ -234,7 +234,7 @@ class Elastic:
 
     def network(self) -> Network:
         """Return the network of the present members."""
-        places = [member.place for member in self.plan.members]
+        places = [member.place for member in self.membership.members]
         self.first = self.first or len(places)
         if self.fixed is not None:
             if max(places) >= self.fixed.agents:
@@ -306,7 +306,7 @@ class Elastic:
             lost: the reason; None where the group has just been formed.
             busy: True if the members are to do something together before the next step, so that nobody can join.
         """
-        failed, before, names = 0, self.plan.members, self.plan.names
+        failed, before, names = 0, self.membership.members, self.membership.names
         while True:
             try:
                 if lost is not None:
@@ -318,7 +318,7 @@ class Elastic:
                     self._log(before, lost)
                 return
             except NeighborLost as error:
-                failed, names = (failed + 1 if names == self.plan.names else 1), self.plan.names
+                failed, names = (failed + 1 if names == self.membership.names else 1), self.membership.names
                 if failed == ATTEMPTS:
                     raise
                 lost = error
@@ -327,13 +327,13 @@ class Elastic:
                 raise
 
     def _log(self, before: Sequence[Member], why: NeighborLost | None) -> None:
-        now, then = ({one.name: one.place for one in members} for members in (self.plan.members, before))
+        now, then = ({one.name: one.place for one in members} for members in (self.membership.members, before))
         what = [f"place {place} was lost" for name, place in then.items() if name not in now]
         what += [f"place {place} joined" for name, place in now.items() if name not in then]
-        if self.rank not in self.plan.veterans:
-            what = [f"joined as place {self.place}" if self.plan.veterans else "begins"]
+        if self.rank not in self.membership.veterans:
+            what = [f"joined as place {self.place}" if self.membership.veterans else "begins"]
         text = ", ".join(what) or f"nobody was lost ({str(why).partition('. ')[0]})"
-        LOGGER.warning("generation %d, rank %d of %d: %s", self.plan.generation, self.rank, len(now), text)
+        LOGGER.warning("generation %d, rank %d of %d: %s", self.membership.generation, self.rank, len(now), text)
 
     # ---- the process group ------------------------------------------------------------------------------------------
 
@@ -341,10 +341,13 @@ class Elastic:
         """Form the process group of the next quorum."""
         self._server = None
         gc.collect()  # tracebacks of what was lost hold on to groups, with their threads and connections
-        self.plan, self._pending = self._pending or self._ask(broken=True, busy=busy), None
+        self.membership, self._pending = self._pending or self._ask(broken=True, busy=busy), None
         # a process that the others went on without is as good as new
-        self.generation = self.plan.generation if self.rank in self.plan.veterans else 0
-        names, host = self.plan.names, self.plan.members[self.plan.veterans[0] if self.plan.veterans else 0]
+        self.generation = self.membership.generation if self.rank in self.membership.veterans else 0
+        names, host = (
+            self.membership.names,
+            self.membership.members[self.membership.veterans[0] if self.membership.veterans else 0],
+        )
         hook, server = sys.excepthook, None
         try:
             if host.name == self._name:  # at this address alone, where PyTorch's own choice is all interfaces
@@ -371,15 +374,15 @@ class Elastic:
 
     def _go_on(self, optimizer: Any, steps: int) -> None:
         """Give a state to those that join, and restart the rule."""
-        veterans = self.plan.veterans or (0,)
+        veterans = self.membership.veterans or (0,)
         about = {"facts": self._facts, "first": self.first, "steps": steps, "works": self._works}
         about["t"] = optimizer.round if self.generation else -1
-        told = [json.loads(text) for text in optimizer.world.texts(json.dumps(about))]
+        rows = [json.loads(text) for text in optimizer.world.texts(json.dumps(about))]
         self._server = None  # all are connected
-        self.first, self._works = told[veterans[0]]["first"], max(told[rank]["works"] for rank in veterans)
-        facts, rounds = told[veterans[0]]["facts"], [told[rank]["t"] for rank in veterans]
-        for rank, member in enumerate(self.plan.members):
-            differ = [key for key in facts if told[rank]["facts"].get(key) != facts[key]]
+        self.first, self._works = rows[veterans[0]]["first"], max(rows[rank]["works"] for rank in veterans)
+        facts, rounds = rows[veterans[0]]["facts"], [rows[rank]["t"] for rank in veterans]
+        for rank, member in enumerate(self.membership.members):
+            differ = [key for key in facts if rows[rank]["facts"].get(key) != facts[key]]
             if rank in veterans or not (differ or (self.fixed and member.place >= self.fixed.agents)):
                 continue
             if rank != self.rank:
@@ -390,19 +393,19 @@ class Elastic:
                 f"is {facts[differ[0]]}. Start it by the same script with the same arguments."
             )
         network, t = self.network(), max(rounds) if min(rounds) >= 0 else -1
-        self.joined = self.joined or (self.rank not in veterans and bool(self.plan.veterans))
+        self.joined = self.joined or (self.rank not in veterans and bool(self.membership.veterans))
         suits(self.rule, network)
         if len(veterans) < optimizer.world.size:
             self._copy_state(optimizer, veterans)
-        self.generation = self.plan.generation
-        self._schedule(self.plan)
-        optimizer._restart(t, max(row["steps"] for row in told), network)
+        self.generation = self.membership.generation
+        self._schedule(self.membership)
+        optimizer._restart(t, max(row["steps"] for row in rows), network)
 
     def _copy_state(self, optimizer: Any, veterans: Sequence[int]) -> None:
         """Give the state of the first veteran to those that have none."""
         world = optimizer.world
         with torch.no_grad():
-            for mine in (*optimizer._arrays().values(), *self._tensors):
+            for mine in (*optimizer._rounds.buffers.values(), *self._tensors):
                 a = mine.detach().clone(memory_format=torch.contiguous_format)
                 world.finish(dist.broadcast(a, veterans[0], async_op=True), "copy of the state")
                 if self.rank not in veterans:
@@ -410,23 +413,23 @@ class Elastic:
 
     # ---- the Lighthouse ---------------------------------------------------------------------------------------------
 
-    def _confirm(self, *, busy: bool = False) -> Plan:
+    def _confirm(self, *, busy: bool = False) -> Membership:
         """Ask for a quorum; raise NeighborLost if the group must be formed again."""
-        plan = self._ask(busy=busy)
-        same = plan.names == self.plan.names and plan.generation == self.plan.generation + 1
-        if same and not any(member.broken for member in plan.members):
-            return plan
-        self._pending = plan
+        membership = self._ask(busy=busy)
+        same = membership.names == self.membership.names and membership.generation == self.membership.generation + 1
+        if same and not any(member.broken for member in membership.members):
+            return membership
+        self._pending = membership
         raise NeighborLost("the members regroup, since a process joins or was lost.")
 
-    def _schedule(self, plan: Plan) -> None:
+    def _schedule(self, membership: Membership) -> None:
         """Set in how many steps to ask again: by the quorum alone, so that all members do it in the same step."""
-        pace = max(member.pace for member in plan.members)
+        pace = max(member.pace for member in membership.members)
         self._every = self._left = max(1, min(1000, int((AWAY if self._outsiders else CALL) / pace))) if pace else 1
         self._asked = time.monotonic()
 
-    def _ask(self, *, broken: bool = False, busy: bool = False) -> Plan:
-        """Return the plan of a quorum that is large enough. A Lighthouse that is away is waited for."""
+    def _ask(self, *, broken: bool = False, busy: bool = False) -> Membership:
+        """Return the membership of a quorum that is large enough. A Lighthouse that is away is waited for."""
         began, warned = time.monotonic(), False
         while True:
             now = time.monotonic()
@@ -454,20 +457,20 @@ class Elastic:
             if number > quorum.quorum_id or (number == quorum.quorum_id and names != set(found)):
                 self._missed = time.monotonic()  # it counts from 0 again: it was started anew, and knows nobody yet
                 continue
-            plan = decide([one for one in found.values() if one is not None])
-            if self._name in plan.refused:
+            membership = decide([one for one in found.values() if one is not None])
+            if self._name in membership.refused:
                 self.close()
                 raise NoQuorum(
                     f"this process, at {self._host}, and the members cannot connect to each other. Let {LIGHTHOUSE} be "
                     "an address that all machines reach; with several networks, name the interface by "
                     "GLOO_SOCKET_IFNAME; and see that no firewall is between them."
                 )
-            if plan.enough and self._name in plan.names:
-                others = {name for name, one in found.items() if one is None or name in plan.refused}
+            if membership.enough and self._name in membership.names:
+                others = {name for name, one in found.items() if one is None or name in membership.refused}
                 if new := others - self._outsiders:
                     LOGGER.warning("not let in, without the key of the run or a connection: %s", ", ".join(sorted(new)))
                 self._outsiders = others
-                return plan
+                return membership
             time.sleep(LOOK)
 
     def _describe(self, **flags: bool) -> Member:
@@ -479,7 +482,7 @@ class Elastic:
             place=self.place if self.generation else self._wanted,
             generation=self.generation,
             first=self._agents,
-            size=len(self.plan.members),
+            size=len(self.membership.members),
             **flags,
             sure=time.monotonic() - self._missed > CALM,
             pace=self._pace,

@@ -19,13 +19,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.basics.pytrees import flatten
-from gossamer.torch.faults import GRACE, NeighborLost
+from gossamer.torch.faults import GRACE, NeighborLost, alive
 from gossamer.torch.world import ProcessWorld, in_short
 
 if TYPE_CHECKING:
     from gossamer.networks import Network
 
-LONGEST_PACKED = 1 << 20  # bytes up to which arrays that stand apart are packed: a copy is cheaper than a message
 LONGEST_PERIOD = 1000  # rounds after which a network may come again so that each of them is looked up only once
 GLANCE = timedelta(milliseconds=20)  # how long to wait when looking whether a message is there
 
@@ -51,7 +50,7 @@ class Counters:
     """Steps that all ranks left out because the gradient of one of them was not finite."""
 
 
-class Links(NamedTuple):
+class Neighbors(NamedTuple):
     """The neighbours of a rank in a round: the weights by each matrix, whom it hears, and whom it sends to."""
 
     weights: dict[str, RankWeights]
@@ -59,18 +58,16 @@ class Links(NamedTuple):
     targets: tuple[int, ...]
 
 
+@dataclass(eq=False)
 class Message:
     """A message on its way, to and from all neighbours of a round: all that must stay until it has arrived."""
 
-    def __init__(self, sent: Sequence[Tensor], received: dict[int, Tensor], works: Sequence[tuple[int | None, Any]]):
-        self.sent, self.received = sent, received
-        """The pieces that travel, and by neighbour a buffer as long as all of them."""
-        self.works = works
-        """Works to wait for, each with the neighbour that it is from or for; one without answers for all."""
-        self.arrays: Sequence[Tensor] = ()
-        self.weights: Sequence[RankWeights] = ()
-        """The arrays that it carries, and the weights that mix each of them."""
-        self.arrived = False
+    sent: Tensor  # the vector that travels
+    received: dict[int, Tensor]  # by neighbour, a buffer that is at least as long
+    works: Sequence[tuple[int | None, Any]]  # to wait for, each with its neighbour; one without answers for all
+    arrays: Sequence[Tensor] = ()  # the arrays that it carries
+    weights: Sequence[RankWeights] = ()  # for each of them, the weights that mix it
+    arrived: bool = False
 
 
 _ORPHANS: list[list[Message]] = []  # messages of exchanges that are gone, whose memory must stay until they arrive
@@ -89,7 +86,8 @@ class Exchange:
         self._flying: list[Message] = []
         self.rewire(network, next(world.words.tags))
         while _ORPHANS:  # ranks that step equally often have all sent theirs by now
-            self._drain(_ORPHANS.pop())
+            for message in _ORPHANS.pop():
+                self._arrive(message)
         weakref.finalize(self, _ORPHANS.append, self._flying)
 
     def rewire(self, network: "Network", tag: int = 1) -> None:
@@ -100,15 +98,15 @@ class Exchange:
         self.network, self.changes, self.tag = network, network.changes, tag
         mixer = network.mixer
         self._period = None if mixer.random or mixer.period > LONGEST_PERIOD else mixer.period
-        self._links: dict[tuple[int, str], Links] = {}
+        self._neighbors: dict[tuple[int, str], Neighbors] = {}
         self._group = weakref.ref(self.world.group)  # whoever keeps a group keeps its threads
         self._flying.clear()
 
-    def links(self, t: int, matrices: str) -> Links:
+    def neighbors(self, t: int, matrices: str) -> Neighbors:
         """Return who talks to whom in round t by these matrices; looked up once where rounds come again."""
         key = t if self._period is None else t % self._period, matrices
-        if key in self._links:
-            return self._links[key]
+        if key in self._neighbors:
+            return self._neighbors[key]
         rank, weights, sources, targets = self.world.rank, {}, set(), set()
         for name in sorted(set(matrices)):
             matrix = self.network.matrix(t, name)  # pyright: ignore[reportArgumentType]
@@ -117,14 +115,12 @@ class Exchange:
             weights[name] = {source: weight for source, weight in pairs if weight != 0}
             targets |= {int(j) for j, weight in zip(column.row, column.data, strict=True) if weight != 0}
             sources |= set(weights[name])
-        links = Links(weights, tuple(sorted(sources - {rank})), tuple(sorted(targets - {rank})))
+        neighbors = Neighbors(weights, tuple(sorted(sources - {rank})), tuple(sorted(targets - {rank})))
         if self._period is not None:
-            self._links[key] = links
-        return links
+            self._neighbors[key] = neighbors
+        return neighbors
 
-    def post(
-        self, arrays: Sequence[Tensor], over: str, t: int, late: Sequence[int] = (), bucket: int = 0
-    ) -> list[Message]:
+    def post(self, arrays: Sequence[Tensor], over: str, t: int, late: Sequence[int] = ()) -> list[Message]:
         """Send arrays to the neighbours; `mix` waits for theirs. The arrays must stay as they are until then.
 
         Args:
@@ -134,7 +130,6 @@ class Exchange:
             late: for each array, how many rounds ago it was made, whose weights may have been others. On a network that
                 changes, such arrays go to the neighbours of their own round each, by messages of their own, in the
                 order of the arrays at both ends.
-            bucket: the number of the bucket that the arrays are of.
         """
         matrices = over if over == "RC" else over * len(arrays)
         parcels: list[tuple[Sequence[Tensor], str, int]] = [(arrays, matrices, t)]
@@ -142,20 +137,13 @@ class Exchange:
             parcels = [([a], name, t - ago) for a, name, ago in zip(arrays, matrices, late, strict=True)]
         messages, free = [], self._free
         for own, names, when in parcels:
-            links, sent = self.links(when, names), _pack(own)
-            size, received = sum(map(Tensor.numel, sent)), {}
-            for peer in links.sources:
-                for k, row in enumerate(free):
-                    # the last bucket is a little shorter than the others, and may have the buffer of one of them
-                    if row.numel() >= size and row.dtype == sent[0].dtype:
-                        received[peer] = free.pop(k)
-                        break
-                else:
-                    # rows of the start, which sends one vector where a round sends two, would never be used again
-                    free[:] = [row for row in free if row.dtype != sent[0].dtype or row.numel() > size]
-                    received[peer] = sent[0].new_empty(size)
-            message = self._send(sent, size, received, links.targets, bucket)
-            message.arrays, message.weights = own, list(map(links.weights.__getitem__, names))
+            neighbors, sent, received = self.neighbors(when, names), _pack(own), dict[int, Tensor]()
+            for peer in neighbors.sources:
+                # the last span is a little shorter than the others, and may have the buffer of one of them
+                fit = [k for k, row in enumerate(free) if row.numel() >= sent.numel() and row.dtype == sent.dtype]
+                received[peer] = free.pop(fit[0]) if fit else torch.empty_like(sent)
+            message = self._send(sent, received, neighbors.targets)
+            message.arrays, message.weights = own, list(map(neighbors.weights.__getitem__, names))
             messages.append(message)
         self._flying += messages
         return messages
@@ -184,18 +172,22 @@ class Exchange:
             self._flying.remove(message)
             self._free += message.received.values()
 
+    def drop_buffers(self) -> None:
+        """Drop the buffers of the start, whose messages are shorter or longer than those of a round."""
+        self._free.clear()
+
     def swap(self, sent: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""
-        links = self.links(t, "W")
-        received = {peer: torch.empty_like(sent) for peer in links.sources}
-        self._arrive(self._send([sent], sent.numel(), received, links.targets, 0))
-        return received, links.weights["W"]
+        neighbors = self.neighbors(t, "W")
+        received = {peer: torch.empty_like(sent) for peer in neighbors.sources}
+        self._arrive(self._send(sent, received, neighbors.targets))
+        return received, neighbors.weights["W"]
 
     def meet(self) -> None:
         """Wait until all ranks are here. Each hears every other, so that one that is missing can be named."""
         others = tuple(rank for rank in range(self.world.size) if rank != self.world.rank)
         one = torch.zeros(1, dtype=torch.uint8, device=self.world.device)
-        self._arrive(self._send([one], 1, {peer: torch.empty_like(one) for peer in others}, others, 0))
+        self._arrive(self._send(one, {peer: torch.empty_like(one) for peer in others}, others))
 
     def settle(self) -> None:
         """Wait until what is on its way has arrived, at both ends; it is read later. All ranks must do it."""
@@ -204,37 +196,23 @@ class Exchange:
 
     def drain(self) -> None:
         """Let messages arrive that nobody will wait for. All ranks must do it."""
-        self._drain(self._flying)
+        self.settle()
+        self._flying.clear()
 
-    def _drain(self, flying: list[Message]) -> None:
-        while flying:
-            self._arrive(flying.pop(0))
-
-    def _send(
-        self, sent: Sequence[Tensor], size: int, received: dict[int, Tensor], targets: Sequence[int], bucket: int
-    ) -> Message:
-        """Begin to send pieces, and to receive as many from each neighbour."""
+    def _send(self, sent: Tensor, received: dict[int, Tensor], targets: Sequence[int]) -> Message:
+        """Begin to send a vector, and to receive one as long from each neighbour."""
         self.counters.messages += len(targets)
-        self.counters.bytes_sent += len(targets) * size * sent[0].element_size()
-        outward, inward = [], []
-        for peer in targets:
-            for piece in sent:
-                outward.append((peer, piece))
-        for peer, row in received.items():
-            start = 0
-            for piece in sent:
-                inward.append((peer, row[start : start + piece.numel()]))
-                start += piece.numel()
+        self.counters.bytes_sent += len(targets) * sent.nbytes
+        outward = [(peer, sent) for peer in targets]
+        inward = [(peer, row[: sent.numel()]) for peer, row in received.items()]
         if self.grouped:
             return Message(sent, received, [(None, work) for work in self._batch(outward, inward)])
-        if (group := self._group()) is None:
-            raise RuntimeError("this process group is gone: its world was left, or the process ends.")
-        tag, works = self.tag + (bucket << 16), []
+        works, group = [], alive(self._group)
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
         for do, pairs in ((group.send, outward), (group.recv, inward)):
             for peer, a in pairs:
                 try:
-                    works.append((peer, do([a], peer, tag)))
+                    works.append((peer, do([a], peer, self.tag)))
                 except RuntimeError as error:
                     works.append((peer, _Unsent(error)))
         return Message(sent, received, works[len(outward) :] + works[: len(outward)])
@@ -243,10 +221,9 @@ class Exchange:
         """Hand all messages of a round to NCCL at once, which answers for all of them.
 
         It knows no tags: the k-th message from i to j meets the k-th that j awaits from i. Both ends agree on that, as
-        rounds, buckets and pieces follow each other in the same order on all ranks, and a bucket has at most one
-        message a round between two of them. Within a call nothing waits for anything else, so that no cycle of ranks
-        can wait for each other. The ranks have agreed on what they train by then, in a call of all of them, which NCCL
-        asks for before any call of some.
+        messages follow each other in the same order on all ranks. Within a call nothing waits for anything else, so
+        that no cycle of ranks can wait for each other. The ranks have agreed on what they train by then, in a call of
+        all of them, which NCCL asks for before any call of some.
         """
         number, group = self.world.everywhere, self.world.group
         ops = [dist.P2POp(dist.isend, a, number(peer), group, self.tag) for peer, a in outward]
@@ -272,9 +249,8 @@ class Exchange:
         finally:
             words.waiting = None
         self.counters.seconds_waiting += began - start
-        if message.sent[0].is_cuda:  # its memory may be used again only after what the stream still does with it
-            for piece in message.sent:
-                piece.record_stream(torch.cuda.current_stream(piece.device))
+        if message.sent.is_cuda:  # its memory may be used again only after what the stream still does with it
+            message.sent.record_stream(torch.cuda.current_stream(message.sent.device))
         message.arrived = True
 
     def _lost(self, ranks: set[Any], waited: float, error: Exception) -> RuntimeError:
@@ -299,21 +275,15 @@ class Exchange:
         )
 
 
-def _pack(arrays: Sequence[Tensor]) -> list[Tensor]:
-    """Return the arrays as vectors to send: one, unless they are long and stand apart, so that a copy would cost more.
-
-    Where they stand side by side in memory, one vector needs no copy.
-    """
+def _pack(arrays: Sequence[Tensor]) -> Tensor:
+    """Return the arrays as one vector to send: without a copy where they are adjacent in memory."""
     flat = list(map(torch.flatten, arrays))
-    if len(flat) == 1:
-        return flat
     end, storage = flat[0].data_ptr(), flat[0].untyped_storage().data_ptr()
     for a in flat:
         if a.data_ptr() != end or a.untyped_storage().data_ptr() != storage:
-            is_short = sum(piece.nbytes for piece in flat) <= LONGEST_PACKED
-            return [torch.cat(flat)] if is_short or len({piece.dtype for piece in flat}) > 1 else flat
+            return torch.cat(flat)
         end += a.nbytes
-    return [flat[0].as_strided((sum(map(Tensor.numel, flat)),), (1,))]
+    return flat[0].as_strided((sum(map(Tensor.numel, flat)),), (1,))
 
 
 class _Unsent:

@@ -103,14 +103,13 @@ class LastWords:
 
     def __init__(self, group: Any, rank: int, size: int):
         self._group, self._rank = weakref.ref(group), rank
-        self._others = [peer for peer in range(size) if peer != rank] if _has_gloo(group) else []
+        has_gloo = "cpu:gloo" in dist.get_backend_config(group)
+        self._others = [peer for peer in range(size) if peer != rank] if has_gloo else []
         self.carried = size == 1 or bool(self._others)  # true where words reach the others
         self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
         self._received: list[Words] = []
         self._over: set[int] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
-        self.others: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Other connections between the same ranks, which end with these: they have `hang_up`."""
         self.tags = itertools.count(1)  # the tags of the optimizers on this group, told apart by them
         self.waiting: tuple[float, float, int | None] | None = None
         """Since when this rank waits, how long at most, and for whom."""
@@ -140,8 +139,6 @@ class LastWords:
         for peer in self._others:
             with contextlib.suppress(RuntimeError):
                 alive(self._group).recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
-        for line in self.others:
-            line.hang_up()
 
     def reason(self, grace: float = 0.0) -> RuntimeError | None:
         """Return why this rank must stop, if another has said so. Of several the first counts, once an optimizer.
@@ -221,10 +218,6 @@ def _watch(words: "weakref.ref[LastWords]") -> None:
         time.sleep(0.25 if waiting is None else min(0.25, waiting[1] / 20))
 
 
-def _has_gloo(group: Any) -> bool:
-    return "cpu:gloo" in dist.get_backend_config(group)
-
-
 _OF_GROUPS: list[tuple[Any, Any, LastWords]] = []
 """Groups with their world. All others hold them weakly, so that they can be let go."""
 
@@ -274,12 +267,10 @@ class Guard:
         exchange: the exchange of the ranks that stop together.
         mode: "stop", or "skip", which leaves the step out on all ranks.
         rule: the name of the rule.
-        locate: names the parameter that the first inf or NaN of such pieces belongs to, from a place on.
+        locate: names the parameter that the first inf or NaN of such pieces belongs to.
     """
 
-    def __init__(
-        self, exchange: "Exchange", mode: OnNonfinite, rule: str, locate: Callable[[Sequence[Tensor], int], str]
-    ):
+    def __init__(self, exchange: "Exchange", mode: OnNonfinite, rule: str, locate: Callable[[Sequence[Tensor]], str]):
         if mode not in ("stop", "skip"):
             raise InputError(f'on_nonfinite must be "stop" or "skip", but is {mode!r}.')
         self.exchange, self.world, self.mode, self.rule, self._locate = exchange, exchange.world, mode, rule, locate
@@ -294,13 +285,12 @@ class Guard:
             what = type(error).__name__, str(error), getattr(error, "ranks", ())
             self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, *what))
 
-    def passes(self, gradients: Sequence[Tensor], local: bool = False, start: int = 0) -> bool:
+    def passes(self, gradients: Sequence[Tensor], local: bool = False) -> bool:
         """Return whether to take the step with these gradients, given in pieces; if not, no rank takes it.
 
         Args:
             gradients: pieces of gradients, whose order is that of the parameters.
             local: whether it is a local step, which this rank leaves out by itself.
-            start: where in the vector of all parameters they begin.
         """
         sums = []
         for a in gradients:
@@ -308,7 +298,9 @@ class Guard:
         total = sums[0] if len(sums) == 1 else torch.stack(sums).sum()
         if self.late is not None:
             self.late.put(~torch.isfinite(total))
-            if self._turned != self.step:  # once a step, whose gradients backward may hand over in several calls
+            if (
+                self._turned != self.step
+            ):  # once a step, also where the last local step and the displacement are looked at
                 self._turned = self.step
                 if self.late.turn():
                     raise NotFinite(
@@ -321,19 +313,15 @@ class Guard:
                     )
             return True
         bad = 0 if math.isfinite(total) else sum(map(_count_bad, gradients))
-        if local or (self.mode == "stop" and self.world.words.carried):  # the others will hear of it, or need not
-            if not bad:
-                self._row = 0 if self.mode == "skip" else self._row
-                return True
-            counts = {self.world.rank: bad}
-        else:
-            counts = dict(enumerate(self.world.numbers(bad)))
+        # the others will hear of it by its words, or need not
+        is_alone = local or (self.mode == "stop" and self.world.words.carried)
+        counts = {self.world.rank: bad} if is_alone else dict(enumerate(self.world.numbers(bad)))
         rank = next((rank for rank, count in counts.items() if count), None)
         if rank is None:
-            self._row = 0 if self.mode == "skip" else self._row
+            self._row = 0 if self.mode == "skip" else self._row  # in the other mode `count_overflow` counts
             return True
         size = sum(gradient.numel() for gradient in gradients)
-        where = f", first in {self._locate(gradients, start)}" if rank == self.world.rank else ""
+        where = f", first in {self._locate(gradients)}" if rank == self.world.rank else ""
         what = (
             f"rank {rank}'s gradient at step {self.step}{', a local one,' if local else ''} is not finite (inf or NaN "
             f"in {counts[rank]} of {size} numbers{where})"

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from gossamer.basics.tabulate import tabulate
 from gossamer.core import InputError, Range, State, bind, brief, counts, parts, ranges
-from gossamer.torch.buckets import Flat, Span
+from gossamer.torch.flat import Flat, Span
 
 OMEGA = Range(0.0, float("inf"), False, True, "It is the ω of x ← (1 − ηω) x, such as 0.01.")
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gossamer.core import InputError, brief, whole
-from gossamer.torch.buckets import Flat, Span, local
 from gossamer.torch.faults import Guard
+from gossamer.torch.flat import Flat, local
 
 InnerMaker = Callable[[Iterable[dict[str, Any]]], Optimizer]
 
@@ -74,9 +74,9 @@ class LocalSteps:
         self.taken += 1
         return loss
 
-    def displacement(self, x: Tensor, span: Span) -> Tensor:
-        """Return x − y of a span, where x is the point as the parameters had it."""
-        moved = self._flat.read(span)
+    def displacement(self, x: Tensor) -> Tensor:
+        """Return x − y, where x is the point as the parameters had it."""
+        moved = self._flat.read()
         began = x.to(self._flat.params[0].dtype)  # in halves, or else their rounding would be taken for a step
         return torch.sub(began, moved, out=moved) if began.dtype == moved.dtype else began.to(moved.dtype).sub_(moved)
 

@@ -24,13 +24,13 @@ from gossamer.core import InputError, brief, flag, is_rule, parts, setting, show
 from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.logs import Log, open_log
 from gossamer.torch.agent import ProcessAgent
-from gossamer.torch.buckets import Flat, Hooks, Span, local, looks
 from gossamer.torch.checkpoint import PROGRESS, load_state, pack_state, random_states, restore_random_states
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.faults import Guard, NeighborLost, OnNonfinite
+from gossamer.torch.flat import Flat, Span, local, looks
 from gossamer.torch.hyperparameters import Hyperparameters, Rates, check_rate, find_momentum
 from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_local_steps
-from gossamer.torch.rounds import Answer, Loop, Rounds, probe_state
+from gossamer.torch.rounds import Evaluation, Gradients, Loop, Rounds, probe_state
 from gossamer.torch.world import ProcessWorld
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ class Decentralized(Optimizer):
             that have ``wake``; end with `finish`.
         overlap: whether messages leave right after a step and travel while gradients are computed; by default where the
             rule and the network allow it. The iterates are the same. Without it they leave with the next step, and what
-            a script writes into the parameters in between (a projection, say) is the model. With ``"backward"`` a
-            bucket is mixed, moved and sent as soon as backward has made its gradient: nothing may change gradients
-            between backward and step then.
+            a script writes into the parameters in between (a projection, say) is the model, and less memory is needed.
         log: gets a row of numbers after every `log_every` steps: a text such as "runs/log-{rank}.csv" or
             "tensorboard:FOLDER", as the simulator takes it, a writer of `gossamer.logs`, or any function of a dict. See
             `note`.
@@ -107,7 +105,7 @@ class Decentralized(Optimizer):
         on_nonfinite: OnNonfinite = "stop",
         elastic: bool = False,
         asynchronous: bool = False,
-        overlap: bool | Literal["backward"] | None = None,
+        overlap: bool | None = None,
         log: Log | str | None = None,
         log_every: int = 1,
         seed: int = 0,
@@ -169,7 +167,6 @@ class Decentralized(Optimizer):
         self._is_averaged = False
         self._has_compared = self.world.size == 1 or self.asynchronous
         self._make_rounds(kind, overlap)
-        self._hooks = self._make_hooks(on_nonfinite) if overlap == "backward" else None
         about = self._list_facts(module)
         besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
         if self.elastic is None:
@@ -179,35 +176,26 @@ class Decentralized(Optimizer):
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
-    def _make_rounds(self, kind: Any, overlap: bool | str | None) -> None:
-        """Make the buffers of the state, and what runs the rule on each bucket of them."""
+    def _make_rounds(self, kind: Any, overlap: bool | None) -> None:
+        """Make the buffers of the state, and what runs the rule on them."""
         rule, network, flat = self.rule, self.network, self.flat
         self._ahead = not self.asynchronous and _goes_ahead(overlap, rule, network)
         self.overlap = self._ahead and overlap is not False
         # these use a gradient in the call that it is given in, and their arithmetic is elementwise
-        self._borrows = self._ahead and _is_ours(rule)
-        self._chunked = self._borrows and self.local is None
-        # one message is the fastest; without overlap buckets have one buffer in turn, and backward completes them apart
-        self._buckets = flat.make_buckets(several=self._borrows and overlap in (False, "backward"))
-        self._buffers = self._make_buffers()
-        self._rounds: list[Any] = []
-        for bucket in self._buckets:
-            self._rounds.append(
-                kind(
-                    ProcessAgent(self.exchange, self.seed, self.draws == "simulator", bucket.number),
-                    self.hyperparameters,
-                    bucket,
-                    flat,
-                    self.guard,
-                    self._buffers_of(bucket),
-                    ahead=self._ahead,
-                    overlap=self.overlap,
-                    chunked=self._chunked,
-                    may_sleep=network.awake(0) is not None or self.elastic is not None,
-                )
-            )
+        self._in_spans = self._ahead and _is_ours(rule)
+        self._rounds = kind(
+            ProcessAgent(self.exchange, self.seed, self.draws == "simulator"),
+            self.hyperparameters,
+            flat,
+            self.guard,
+            self._make_buffers(),
+            ahead=self._ahead,
+            overlap=self.overlap,
+            in_spans=self._in_spans,
+            may_sleep=network.awake(0) is not None or self.elastic is not None,
+        )
         # the state is where PyTorch looks for it, at each parameter; the model itself is the parameters
-        for name, a in self._buffers.items():
+        for name, a in self._rounds.buffers.items():
             if name != "x" and a.shape == (flat.size,):
                 for p, part in zip(flat.params, flat.as_parameters(a), strict=True):
                     self.state[p][f"{name}@{self.place}"] = part
@@ -217,45 +205,20 @@ class Decentralized(Optimizer):
             self.state[flat.params[0]][f"progress@{self.place}"] = torch.zeros(len(PROGRESS), dtype=torch.float64)
 
     def _make_buffers(self) -> dict[str, Tensor]:
-        """Return the buffers of the state by name; those that are not of the model's length have ".0" after it.
-
-        What the rule posts ahead stands side by side, so that a message is sent from there.
-        """
-        flat, like = self.flat, torch.empty(self.flat.size, dtype=self.flat.dtype, device="meta")
+        """Return the buffers of the state by name. Those that the rule posts ahead are adjacent: one message."""
+        flat, x = self.flat, torch.empty(self.flat.size, dtype=self.flat.dtype, device="meta")
         try:
-            arrays, posted = probe_state(self.hyperparameters.rule, like, self.network.agents, self._ahead)
+            arrays, posted = probe_state(self.hyperparameters.rule, x, self.network.agents, self._ahead)
         except Exception:  # a rule of one's own may look at numbers: what it needs is known after its start
-            arrays, posted = {"x": like}, ()
-        together, buffers = torch.zeros(len(posted), flat.size, dtype=flat.dtype, device=flat.device), {}
+            arrays, posted = {"x": x}, ()
+        together = torch.zeros(len(posted), flat.size, dtype=flat.dtype, device=flat.device)
+        buffers = dict(zip(posted, together, strict=True))
         for name, a in arrays.items():
-            key = name if a.shape == like.shape else f"{name}.0"
-            buffers[key] = (
-                torch.zeros(a.shape, dtype=a.dtype, device=flat.device)
-                if name not in posted
-                else together[posted.index(name)]
-            )
-        if self.local is not None or not self._borrows or not flat.unite(buffers["x"]):
+            if name not in posted:
+                buffers[name] = torch.zeros(a.shape, dtype=a.dtype, device=flat.device)
+        if self.local is not None or not self._in_spans or not flat.unite(buffers["x"]):
             buffers["x"].copy_(flat.read())
         return buffers
-
-    def _buffers_of(self, bucket: Span) -> dict[str, Tensor]:
-        """Return what a bucket has of the state, by the rule's names. Arrays of other lengths are alike in all buckets,
-        and each has its own."""
-        own: dict[str, Tensor] = {}
-        for key, a in self._buffers.items():
-            name, _, number = key.partition(".")
-            if not number:
-                own[name] = bucket.of(a)
-            elif number == "0":
-                own[name] = a.clone() if bucket.number else a
-        return own
-
-    def _arrays(self) -> dict[str, Tensor]:
-        """Return every array of the state, with those that a rule made only at its start."""
-        for name, a in self._rounds[0].buffers.items():
-            if name not in self._buffers:
-                self._buffers.setdefault(f"{name}.0", a)
-        return self._buffers
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as of any optimizer: by parameter, under keys that end with ``@`` and this agent's number.
@@ -299,12 +262,12 @@ class Decentralized(Optimizer):
         with torch.no_grad():
             for mine in map(local, besides):
                 mine.copy_(self.world.broadcast(mine.contiguous()))
-            self.world.broadcast(self._buffers["x"])
-        self.guard.check({"x": self._buffers["x"]}, Rates([]))
+            self.world.broadcast(self._rounds.buffers["x"])
+        self.guard.check({"x": self._rounds.buffers["x"]}, Rates([]))
         self._go(-1, self.hyperparameters.rates(self.param_groups), [])
 
     def _restart(self, t: int, steps: int, network: "Network") -> None:
-        """Go on among the ranks that there are now, by another network, from the state that stands in `_arrays`.
+        """Go on among the ranks that there are now, by another network, from the state in the buffers.
 
         Args:
             t: the round; −1 to begin from the model alone.
@@ -317,16 +280,13 @@ class Decentralized(Optimizer):
         if self.local is not None:
             self.local.taken = 0
         if t >= 0:
-            for rounds in self._rounds:
-                rounds.buffers.update(self._buffers_of(rounds.bucket))
-                rounds.restart()
+            self._rounds.restart()
         self._go(t, self.hyperparameters.rates(self.param_groups), [])
 
-    def _go(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
+    def _go(self, t: int, rates: Rates, answers: list[Evaluation | Loop]) -> None:
         """Let the rule go on from the buffers, in round t at these rates, with what was answered in it."""
         with torch.no_grad():
-            for rounds in self._rounds:
-                rounds.start(t, rates, list(answers))
+            self._rounds.start(t, rates, answers)
         self._show()
 
     # ---- a step -----------------------------------------------------------------------------------------------------
@@ -343,8 +303,7 @@ class Decentralized(Optimizer):
             closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
             full: the same over all samples of this rank, for rules that ask for that now and then.
         """
-        for rounds in self._rounds:
-            rounds.check_alive()
+        self._rounds.check_alive()
         before, loss = self.guard.step, None
         try:
             if self.elastic is not None:
@@ -354,7 +313,7 @@ class Decentralized(Optimizer):
             self.guard.step += 1
             if self._is_averaged:
                 self._check_own()
-            loss = self._take(closure, full) if self._hooks is None else self._end_backward(closure)
+            loss = self._take(closure, full)
             if self.guard.step == LONG_RUN and self.rule.drifts and self.flat.dtype != torch.float64:
                 self._warn(of_drift(self.rule.name, LONG_RUN, "parameters in float64, or another rule"))
             if self._log is not None and self.guard.step % self._log_every == 0:
@@ -372,7 +331,7 @@ class Decentralized(Optimizer):
 
     def _take(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
         """Take the step that the gradients in the parameters are for, or those of the closure, and return its loss."""
-        points, wants_full, loss = self._rounds[0].points, self._rounds[0].full, None
+        points, wants_full, loss = self._rounds.points, self._rounds.full, None
         scaling = Scaling(getattr(self, "grad_scale", None), getattr(self, "found_inf", None))
         if len(points) > 1 or wants_full:
             _check_way(self.rule.name, len(points), wants_full, closure, full, self.local is not None)
@@ -381,25 +340,20 @@ class Decentralized(Optimizer):
         if self.local is not None:
             loss = self.local.step(closure, scaling)
             if self.local.taken == self.local.steps:
-                self.local.taken, pairs = 0, zip(self._rounds, self._buckets, strict=True)
-                moved = [self.local.displacement(rounds.points[0], bucket) for rounds, bucket in pairs]
-                self._answer(moved, lambda span: (moved[span.number],))
+                self.local.taken, moved = 0, self.local.displacement(points[0])
+                self._answer([moved], lambda span: (span.of(moved),))
         elif len(points) > 1:
             assert evaluate is not None
             loss, gradients = self._evaluate_at(points, evaluate, scaling)
-            self._answer(gradients, lambda _: tuple(gradients))
+            self._answer(gradients, lambda span: tuple(map(span.of, gradients)))
         else:
             if evaluate is not None:
                 with torch.enable_grad():
                     loss = evaluate()
                 self._check_parameters()
-            found = self.flat.gradients()
-            if scaling.overflow is None:
-                self._answer(found, lambda span: (self.flat.gradient(span, borrow=self._borrows),))
-            else:
-                stands_in = self._count_overflow(scaling)
-                found = [torch.zeros(1)] if stands_in else found
-                self._answer(found, lambda span: (self._gradient(span, scaling, stands_in),))
+            stands_in = self._count_overflow(scaling)
+            looked = [torch.zeros(1)] if stands_in else self.flat.gradients()
+            self._answer(looked, lambda span: (self._gradient(span, scaling, stands_in),))
         return loss
 
     def _evaluate_at(
@@ -416,7 +370,7 @@ class Decentralized(Optimizer):
             if self.flat.find_changed(point):
                 raise InputError("the closure wrote into the parameters, which are the rule's: let it leave gradients.")
             self.flat.gradients()  # refuses where there are none
-            gradients.append(self._gradient(self._buckets[0], scaling, self._count_overflow(scaling)))
+            gradients.append(self._gradient(self.flat.whole, scaling, self._count_overflow(scaling)))
         return losses[0], gradients
 
     def _count_overflow(self, scaling: Scaling) -> bool:
@@ -425,43 +379,34 @@ class Decentralized(Optimizer):
             return False
         overflow = bool(scaling.overflow)
         self.guard.count_overflow(overflow)
-        if not overflow and self._finite is None:
-            self._finite = torch.zeros_like(self._buffers["x"])
+        if self._finite is None:  # zeros until there is one
+            self._finite = torch.zeros_like(self._rounds.buffers["x"])
         return overflow and self.guard.mode == "stop"
 
     def _gradient(self, span: Span, scaling: Scaling, stands_in: bool) -> Tensor:
         """Return the gradient of a span in true size."""
-        if stands_in:
-            return span.of(torch.zeros_like(self._buffers["x"]) if self._finite is None else self._finite).clone()
-        gradient = self.flat.gradient(span)
+        if stands_in and self._finite is not None:
+            return span.of(self._finite).clone()
+        gradient = self.flat.gradient(span, borrow=self._in_spans and scaling.scale is None)
         if scaling.scale is not None:
             gradient.div_(scaling.scale.to(gradient.device))
-        if scaling.overflow is not None and self._finite is not None and not bool(scaling.overflow):
+        if self._finite is not None and scaling.overflow is not None and not bool(scaling.overflow):
             span.of(self._finite).copy_(gradient)
         return gradient
 
-    def _answer(self, looked: list[Tensor], gradients: Callable[[Span], tuple[Tensor, ...]]) -> None:
-        """Hand gradients to the rule, bucket by bucket, unless one of those that are looked at is not finite."""
+    def _answer(self, looked: list[Tensor], gradients: Gradients) -> None:
+        """Hand gradients to the rule, unless one of those that are looked at is not finite."""
         rates = self.hyperparameters.rates(self.param_groups)
         if self.guard.passes(looked):
             if not self._has_compared:
                 self._warn_if_alike(looked)
-            for rounds in self._rounds:
-                rounds.answer(gradients if self._chunked else self._prepare(rounds, gradients), rates)
+            self._rounds.answer(gradients, rates)
         self._show()
-
-    def _prepare(self, rounds: Any, gradients: Callable[[Span], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """Return the gradients of a bucket as the rule gets them."""
-        found = gradients(rounds.bucket)
-        if not self.hyperparameters.decays_gradient:
-            return found
-        return self.hyperparameters.decay_gradients(found, rounds.points, rounds.bucket)
 
     def _show(self) -> None:
         """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
-        for rounds in self._rounds:
-            if self.flat.vector is None or rounds.points[0] is not rounds.buffers["x"]:
-                self.flat.write(rounds.points[0], rounds.bucket)
+        if self.flat.vector is None or self._rounds.points[0] is not self._rounds.buffers["x"]:
+            self.flat.write(self._rounds.points[0])
         if self.flat.vector is not None and self.overlap and looks(self.guard.step + 1, self.flat.device):
             self.flat.sign()
         if self.hyperparameters.has_schedule:
@@ -476,7 +421,7 @@ class Decentralized(Optimizer):
             return
         if (self.local is not None and self.local.taken) or not looks(self.guard.step, self.flat.device):
             return
-        x = self._buffers["x"] if self._ahead else self._rounds[0].points[0]
+        x = self._rounds.buffers["x"] if self._ahead else self._rounds.points[0]
         changed = self.flat.find_changed(x)
         if changed and is_late:
             for k, (part, p) in enumerate(zip(x.split(self.flat.lengths), self.flat.params, strict=True)):
@@ -491,68 +436,6 @@ class Decentralized(Optimizer):
                 f"the next step would overwrite that: {out}. Load weights before Decentralized is made; go on with a "
                 "run by gossamer.torch.resume; step outside of average_model."
             )
-
-    def _make_hooks(self, on_nonfinite: OnNonfinite) -> Hooks:
-        """Let backward hand over each bucket's gradient, where nothing else wants to see it first."""
-        for refused, what in (
-            (self.local is not None, "an inner optimizer, which takes the gradients"),
-            (self.elastic is not None, "elastic=True, which takes a step back after a loss"),
-            (on_nonfinite == "skip", 'on_nonfinite="skip", which looks at all gradients first'),
-            (
-                torch.distributed.get_world_size() > self.world.size,
-                "process_group=…: DistributedDataParallel inside a node averages gradients after that",
-            ),
-            (self.flat.vector is None, "parameters that are sharded, shared or of less than single precision"),
-        ):
-            if refused:
-                raise InputError(f'overlap="backward" cannot stand beside {what}: leave one of them out.')
-        return Hooks(self.flat, self._buckets, self._take_bucket)
-
-    @torch.no_grad()
-    def _take_bucket(self, bucket: Span) -> None:
-        """Take a bucket's gradient from backward."""
-        assert self._hooks is not None
-        rounds, is_first = self._rounds[bucket.number], len(self._hooks.left) == len(self._buckets) - 1
-        rounds.check_alive()
-        if is_first:
-            if reason := self.world.words.reason():  # another rank has stopped
-                raise reason
-            self._check_own()
-        self.guard.step += 1  # the step that is on its way
-        try:
-            if is_first:
-                self._check_parameters()
-            self._answer_bucket(bucket)
-            self.flat.write(rounds.points[0], bucket)
-        except Exception as error:
-            self.guard.tell(error)
-            raise
-        finally:
-            self.guard.step -= 1
-
-    def _answer_bucket(self, bucket: Span) -> None:
-        gradient, start = self.flat.gradient(bucket, borrow=self._borrows), bucket.first
-        self.guard.passes([gradient], start=start)
-        rates = self.hyperparameters.rates(self.param_groups)
-        # chunks of what was looked at: to gather them once more would cost another copy
-        self._rounds[bucket.number].answer(lambda span: (gradient[span.first - start : span.last - start],), rates)
-
-    def _end_backward(self, closure: Callable[[], Any] | None) -> Any:
-        """End a step whose gradients backward has handed over; buckets that it did not complete have 0 in places."""
-        assert self._hooks is not None
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        if getattr(self, "found_inf", None) is not None:
-            raise InputError(
-                'overlap="backward" takes gradients before a GradScaler has seen them: leave one of them out.'
-            )
-        self.flat.gradients()  # refuses where there are none
-        for bucket in self._hooks.end_step():
-            self._answer_bucket(bucket)
-        self._show()
-        return loss
 
     def _warn_if_alike(self, gradients: list[Tensor]) -> None:
         """Warn where the first gradient is the same on all ranks, bit for bit: then there is nothing to gossip about.
@@ -588,7 +471,7 @@ class Decentralized(Optimizer):
     @property
     def round(self) -> int:
         """The round that the rule is in; −1 before its start has been made."""
-        return self._rounds[0].t
+        return self._rounds.t
 
     @property
     def steps(self) -> int:
@@ -603,7 +486,7 @@ class Decentralized(Optimizer):
     @property
     def meetings(self) -> Any:
         """Counts of this rank's meetings by their outcome; None where ranks go in rounds."""
-        return self._rounds[0].tally if self.asynchronous else None
+        return self._rounds.tally if self.asynchronous else None
 
     def note(self, **values: float | Tensor) -> None:
         """Put numbers, such as ``loss=loss``, into the next row of the log.
@@ -691,8 +574,8 @@ class Decentralized(Optimizer):
         """
         self._check_own()
         if self.asynchronous:
-            self._rounds[0].finish()
-            self.flat.write(self._rounds[0].points[0])
+            self._rounds.finish()
+            self.flat.write(self._rounds.points[0])
         else:
             self.together(self.exchange.meet if self.elastic is None else lambda: None)
 
@@ -738,7 +621,7 @@ class Decentralized(Optimizer):
                 f"{size} at lr {group['lr']:g} with weight decay {group['weight_decay']:g}" for size, group in pairs
             ),
             "network": fingerprint(self.network),
-            "overlap": "backward" if self._hooks is not None else str(self.overlap),
+            "overlap": str(self.overlap),
             "seed": str(self.seed),
             "draws": self.draws,
             "inner optimizer": str(self.local or "none"),
@@ -843,7 +726,7 @@ def _check_arguments(
         raise InputError(f"module must be the model whose buffers rank 0 gives to all, but is {brief(module)}.")
     if draws not in ("torch", "simulator"):
         raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
-    if overlap is not None and overlap != "backward":
+    if overlap is not None:
         flag("overlap", overlap)
     flag("elastic", elastic)
     flag("asynchronous", asynchronous)

@@ -57,7 +57,13 @@ class ProcessWorld:
 
     def enter(self, group: Any) -> None:
         """Be one of this group from now on."""
-        self.rank, self.size = _place(group)
+        if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
+            raise InputError(
+                "process_group must be a group of torch.distributed that this process (rank "
+                f"{dist.get_rank()} of all) is in, but is {group!r}: use dist.new_group, or get_group() of a "
+                "DeviceMesh's dimension across nodes."
+            )
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self._group = weakref.ref(group)
         self.words: LastWords = last_words(group)
 
@@ -149,15 +155,6 @@ class ProcessWorld:
             return [a]
         self.finish(dist.all_gather(parts, a, group=self.group, async_op=True), "all-gather")
         return parts
-
-
-def _place(group: Any) -> tuple[int, int]:
-    if not isinstance(group, dist.ProcessGroup) or (rank := dist.get_rank(group)) < 0:
-        raise InputError(
-            f"process_group must be a group of torch.distributed that this process (rank {dist.get_rank()} of all) is "
-            f"in, but is {group!r}: use dist.new_group, or get_group() of a DeviceMesh's dimension across nodes."
-        )
-    return rank, dist.get_world_size(group)
 
 
 def in_short(error: BaseException) -> str:

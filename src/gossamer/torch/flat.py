@@ -1,10 +1,8 @@
-"""The parameters of a model as one vector, which travels in buckets and is computed in chunks."""
+"""The parameters of a model as one vector, which a rule may compute span by span."""
 
 import itertools
 import operator
-import weakref
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,9 +10,8 @@ from torch import Tensor
 
 from gossamer.core import InputError
 
-SMALLEST = 1 << 18  # numbers that a bucket has at least: a message of fewer costs more than is gained while it travels
-MOST = 16  # buckets that there are at most
-CHUNK = 1 << 17  # numbers of a chunk on a CPU, whose caches then hold what a rule computes in between
+SPAN = 1 << 17  # numbers of a span on a CPU, whose caches then hold what a rule computes in between
+MOST = 16  # spans at most where each of them costs more: an operation of a GPU to start, or a message of its own
 OFTEN, SELDOM = 3, 100
 """On a GPU parameters are compared with what the rule wrote in so many first steps, and then in each so many-th."""
 
@@ -22,7 +19,6 @@ OFTEN, SELDOM = 3, 100
 class Span(NamedTuple):
     """A part of the vector: the numbers from `first` up to `last`."""
 
-    number: int
     first: int
     last: int
     pieces: tuple[tuple[int, int, int], ...]
@@ -66,6 +62,7 @@ class Flat:
         """Numbers of each parameter group."""
         self.lengths = [local(p).numel() for p in self.params]
         self.size = sum(self.lengths)
+        (self.whole,) = self._spans(self.size)
         self._kinds = [(p.dtype, p.device, p.shape) for p in self.params]
         self._sharded = any(map(is_sharded, self.params))
         self.vector: Tensor | None = None  # the memory that the parameters are views of, after `unite`
@@ -73,27 +70,22 @@ class Flat:
         self.frozen_later: dict[int, Tensor] = {}
         """Parameters that were frozen since, by number, and the values that they keep."""
 
-    def divide(self, length: int, first: int = 0, last: int | None = None) -> list[Span]:
-        """Return the vector, or the numbers from `first` up to `last` of it, in spans of a length."""
-        end, ends, spans = self.size if last is None else last, list(itertools.accumulate(self.lengths)), []
-        for number, start in enumerate(range(first, end, length)):
-            stop = min(start + length, end)
+    def divide(self, apart: bool) -> list[Span]:
+        """Return the vector in spans for a rule to run on, with a message each if they are `apart`."""
+        is_cheap = self.device.type == "cpu" and not apart
+        return self._spans(SPAN if is_cheap else max(2 * SPAN, -(-self.size // MOST)))
+
+    def _spans(self, length: int) -> list[Span]:
+        ends, spans = list(itertools.accumulate(self.lengths)), []
+        for first in range(0, self.size, length):
+            last = min(first + length, self.size)
             pieces = [
-                (k, max(start - upto + size, 0), min(stop - upto + size, size))
-                for k, (upto, size) in enumerate(zip(ends, self.lengths, strict=True))
-                if upto > start and upto - size < stop
+                (k, max(first - end + size, 0), min(last - end + size, size))
+                for k, (end, size) in enumerate(zip(ends, self.lengths, strict=True))
+                if end > first and end - size < last
             ]
-            spans.append(Span(number, start, stop, tuple(pieces)))
+            spans.append(Span(first, last, tuple(pieces)))
         return spans
-
-    def make_buckets(self, several: bool) -> list[Span]:
-        """Return the buckets: one, or several of equal length where the model is large."""
-        return self.divide(-(-self.size // (min(MOST, -(-self.size // SMALLEST)) if several else 1)))
-
-    def make_chunks(self, bucket: Span) -> list[Span]:
-        """Return the chunks of a bucket. On a GPU they are longer, as each operation must be started there."""
-        on_cpu = self.device.type == "cpu"
-        return self.divide(CHUNK if on_cpu else max(SMALLEST, -(-self.size // MOST)), bucket.first, bucket.last)
 
     def unite(self, vector: Tensor) -> bool:
         """Let the parameters be views of a vector, where that changes nothing else, and return True if it does not.
@@ -132,13 +124,9 @@ class Flat:
         rows += [f"frozen {tuple(p.shape)} of {p.dtype}" for p in self.frozen]
         return f"{self.size} numbers in " + " ".join(rows)
 
-    def locate(self, pieces: Sequence[Tensor], start: int = 0) -> str:
-        """Say which parameter the first inf or NaN belongs to.
-
-        Args:
-            pieces: gradients of parameters, or vectors that follow each other.
-            start: where in the vector the first of these begins.
-        """
+    def locate(self, pieces: Sequence[Tensor]) -> str:
+        """Say which parameter the first inf or NaN belongs to, in gradients of parameters or in whole vectors."""
+        start = 0
         for a in pieces:
             if len(bad := torch.nonzero(~torch.isfinite(a.reshape(-1)))):
                 ends, coordinate = itertools.accumulate(self.lengths), (start + int(bad[0])) % self.size
@@ -149,28 +137,20 @@ class Flat:
             start += a.numel()
         raise AssertionError("all numbers are finite")
 
-    def read(self, span: Span | None = None) -> Tensor:
-        """Return the parameters, or those of a span, as a new vector."""
-        flat = [local(p).reshape(-1) for p in self.params]
-        parts = flat if span is None else [flat[k][first:last] for k, first, last in span.pieces]
-        return torch.cat([part.to(self.dtype) for part in parts])
+    def read(self) -> Tensor:
+        """Return the parameters as a new vector."""
+        return torch.cat([local(p).reshape(-1).to(self.dtype) for p in self.params])
 
     @torch.no_grad()
-    def write(self, x: Tensor, span: Span | None = None) -> None:
-        """Put a vector into the parameters, or into those of a span."""
+    def write(self, x: Tensor) -> None:
+        """Put a vector into the parameters."""
         if self.vector is not None:
-            part = self.vector if span is None else span.of(self.vector)
-            if part.data_ptr() != x.data_ptr():
-                part.copy_(x)
+            if self.vector.data_ptr() != x.data_ptr():
+                self.vector.copy_(x)
             return
-        pieces = [(k, 0, n) for k, n in enumerate(self.lengths)] if span is None else span.pieces
-        parts = x.split([last - first for _, first, last in pieces])
-        for (k, first, last), part in zip(pieces, parts, strict=True):
-            mine = local(self.params[k])
-            if last - first == mine.numel():
-                mine.copy_(part.view_as(mine))
-            else:
-                mine.view(-1)[first:last].copy_(part)
+        for p, part in zip(self.params, x.split(self.lengths), strict=True):
+            mine = local(p)
+            mine.copy_(part.view_as(mine))
 
     def check_kinds(self) -> None:
         """Refuse to go on if parameters were converted or moved since, and note those that were frozen."""
@@ -263,64 +243,6 @@ class Flat:
                 part = DTensor.from_local(part.view(local(p).shape), sharded.device_mesh, sharded.placements, **how)
             pieces.append(part if is_sharded(p) else part.view(p.shape))
         return pieces
-
-
-class Hooks:
-    """Hooks that hand over a bucket's gradient once backward has made it, and those of all buckets after it.
-
-    A parameter's gradient is complete only after all of its uses in the graph: nothing in this backward reads the
-    parameter any more, and a rule may move it. Buckets are taken from the last to the first on all ranks, although
-    backward may complete them in another order on each: a rank that waits for a bucket of a neighbour would else wait
-    for one that the neighbour takes later, and NCCL would take one bucket for another.
-    """
-
-    def __init__(self, flat: Flat, buckets: Sequence[Span], take: Callable[[Span], None]):
-        self._params, self._buckets, self._take = flat.params, buckets, weakref.WeakMethod(take)
-        self._versions: dict[int, int] = {}  # by parameter, which version of its gradient backward has made
-        self._begin()
-        hooks = weakref.ref(self)  # parameters may outlive the optimizer
-
-        def accumulate(_: Tensor, k: int, own: list[Span]) -> None:
-            if (alive := hooks()) is not None:
-                alive._accumulate(k, own)
-
-        for k, p in enumerate(flat.params):
-            own = [bucket for bucket in buckets if any(k == piece for piece, *_ in bucket.pieces)]
-            p.register_post_accumulate_grad_hook(partial(accumulate, k=k, own=own))
-
-    def _begin(self) -> None:
-        self.left = list(reversed(self._buckets))  # those that were not taken since the last step, in their order
-        self._missing = [len(bucket.pieces) for bucket in self._buckets]
-
-    def _accumulate(self, k: int, own: Sequence[Span]) -> None:
-        self._versions[k] = self._version(k)
-        for bucket in own:
-            if self._missing[bucket.number] == 0:
-                raise InputError(
-                    'backward ran twice before a step, but overlap="backward" takes each gradient as soon as it is '
-                    "there: leave it out where gradients are accumulated."
-                )
-            self._missing[bucket.number] -= 1
-        while self.left and not self._missing[self.left[0].number]:
-            bucket, take = self.left.pop(0), self._take()
-            if take is not None:
-                take(bucket)
-
-    def _version(self, k: int) -> int:
-        gradient: Any = self._params[k].grad
-        return -1 if gradient is None else gradient._version
-
-    def end_step(self) -> list[Span]:
-        """Return the buckets that were not taken yet, in their order, and begin with the next step."""
-        left = self.left
-        if changed := sorted(k for k, version in self._versions.items() if self._version(k) != version):
-            raise InputError(
-                f"the gradient of parameter {changed[0]} (from 0; {len(changed)} in all) was changed between backward "
-                'and step, by clipping say, but overlap="backward" has taken it before: leave that out.'
-            )
-        self._versions.clear()
-        self._begin()
-        return left
 
 
 def local(p: Tensor) -> Tensor:
