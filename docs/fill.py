@@ -245,7 +245,7 @@ def graphs() -> str:
     """Write the table of all networks, the fastest first, with some columns of `gossamer networks`."""
     entries = {entry["name"]: entry for entry in catalogue.list_kind("networks")}
     common = [key for key in entries["ring"]["options"] if all(key in one["options"] for one in entries.values())]
-    head, compared = gs.networks.compare(AGENTS_COMPARED).cells
+    head, compared = gs.networks.compare(AGENTS_COMPARED).cells()
     known = {row[0]: [row[head.index(title)] for title in SHOWN_OF_A_NETWORK] for row in compared}
     rows = []
     for name in [*known, *(name for name in entries if name not in known)]:

@@ -198,11 +198,11 @@ RING = gs.networks.ring(8)
         (lambda: gs.networks.attacked(RING, "scale", share=0.5), "needs scale, the number that it takes"),
         (lambda: gs.networks.attacked(RING, "flip", share=0.5, scale="2"), r"attacked\(scale=…\) must be a number"),
         (lambda: gs.networks.attacked(RING, "alie", share=0.5), "a majority of honest agents, but 4 of 8 attack"),
-        (lambda: gs.networks.attacked("ring", share=0.5), "must be a network, but is 'ring'"),
+        (lambda: gs.networks.attacked("ring", share=0.5), "must be a network, but is str"),
         (lambda: gs.networks.attacked(gs.networks.attacked(RING, agents=[1]), agents=[2]), "is attacked already"),
         (lambda: gs.networks.every(gs.networks.attacked(RING, agents=[1]), 2), "stand around all the others"),
         (lambda: gs.networks.sequence([gs.networks.attacked(RING, agents=[1])]), "stand around all the others"),
-        (lambda: gs.networks.make("ring", 8, attack="flip"), "attack must be a table, such as"),
+        (lambda: gs.networks.make("ring", 8, attack="flip"), "attack must be a table of how, agents, share, scale"),
         (lambda: gs.networks.make("ring", 8, attack={"part": 0.5}), "attack has no option 'part'"),
         (
             lambda: gs.networks.attacked(gs.networks.ring(3), "alie", agents=[0, 1], scale=1),

@@ -10,7 +10,7 @@ from tests.table import table
 
 
 def test_sizes_are_shown_as_a_reader_would_write_them():
-    assert [sizes.shown(n) for n in (12, 1500, 20.9e9, 4.9e14, 1.3e19)] == [
+    assert [sizes.format_bytes(n) for n in (12, 1500, 20.9e9, 4.9e14, 1.3e19)] == [
         "12 bytes",
         "1.5 kB",
         "20.9 GB",

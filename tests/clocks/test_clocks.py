@@ -87,8 +87,11 @@ BAD = {
     "another reduction": (lambda: gs.clock(reduce="rng"), "'rng' is not known; did you mean 'ring'"),
     "other links": (lambda: gs.clock("internett"), "did you mean 'internet'"),
     "a list for links": (lambda: gs.clock([1]), "must be a preset's name or made by gossamer.clocks"),
-    "slow, without": (lambda: gs.clock(slow={"agents": 2}), "slow lacks factor: it takes agents and factor"),
-    "slow, misspelt": (lambda: gs.clock(slow={"agent": 2}), "slow has no 'agent'; did you mean 'agents'"),
+    "slow, without": (
+        lambda: gs.clock(slow={"agents": 2}),
+        "slow needs the option 'factor', which is missing. It takes: agents, factor",
+    ),
+    "slow, misspelt": (lambda: gs.clock(slow={"agent": 2}), "slow has no option 'agent'; did you mean 'agents'"),
     "slow backwards": (lambda: gs.clock(slow={"agents": 1, "factor": 0.0}), "factor must be a number in"),
     "always away": (lambda: gs.clock(outages={"chance": 1.0, "seconds": 1}), r"chance must be a number in \[0, 1\)"),
     "no seeds": (lambda: gs.clock(seeds=0), "seeds must be a whole number of at least 1"),
@@ -123,7 +126,7 @@ def test_bad_traces_are_refused(name, tmp_path):
         gs.clock(compute=clocks.trace(tmp_path / "t.csv")).check(3)
 
 
-@pytest.mark.parametrize(
+@table(
     ("clock", "message"),
     [
         ("internett", "did you mean 'internet'"),
@@ -187,7 +190,7 @@ def test_a_spec_has_a_clock_which_a_variant_changes_and_another_computes_nothing
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("clock", "message"),
     [
         ({"links": {"kind": "uniform", "latency": 0.1, "bandwidth": 0.0}}, r"\[clock\] links: uniform\(bandwidth=…\)"),

@@ -182,9 +182,8 @@ def test_a_spec_has_the_same_joules():
 @table(
     ("energy", "told"),
     [
-        ({}, "energy must be a table of watts, joules_per_byte, idle_watts"),
-        (8.0, "energy must be a table"),
-        ({"wats": 8.0}, "energy has no 'wats'; did you mean 'watts'"),
+        (8.0, "energy must be a table of watts, joules_per_byte, idle_watts, but is 8.0"),
+        ({"wats": 8.0}, "energy has no option 'wats'; did you mean 'watts'"),
         ({"watts": -1.0}, "energy: watts must be a number in [0, 1e+12]"),
         ({"watts": [8.0, -1.0]}, "energy: watts of agent 1 must be a number in"),
         ({"watts": float("nan")}, "energy: watts must be a number in"),

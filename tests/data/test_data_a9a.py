@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gossamer.data import load_a9a, split
-from gossamer.data.a9a import BLOCKS
+from gossamer.data.datasets import A9A_BLOCKS as BLOCKS
 
 
 @pytest.mark.parametrize(

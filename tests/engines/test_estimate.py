@@ -6,6 +6,7 @@ import pytest
 
 import gossamer as gs
 from gossamer import schedules
+from gossamer.basics import sizes
 from gossamer.basics.progress import Lines
 from gossamer.engines import costs, runs
 from gossamer.engines.block import Block
@@ -71,7 +72,7 @@ def test_a_run_that_no_machine_can_hold_is_refused_with_the_number_that_is_too_l
 
 
 def fits_with(monkeypatch, free, settings=1, seeds=1, **plan):
-    monkeypatch.setattr(runs, "free_memory", lambda: free)
+    monkeypatch.setattr(sizes, "free_memory", lambda: free)
     given = {"steps": 100, "every": 100, "dtype": "float32"} | plan
     return fits(
         [Setting(DMT, minibatch(2))] * settings,

@@ -64,15 +64,15 @@ def test_an_agent_draws_the_same_in_any_block(replace, monkeypatch):
 
 
 def test_a_call_gives_up_its_state_but_not_what_was_read_of_it():
-    block = Block([RULE], problem(6), gs.networks.ring(6), [minibatch(2)], seeds=[0], steps=9, dtype="float64")
+    common = problem(6)
+    block = Block([RULE], common, gs.networks.ring(6), [minibatch(2)], seeds=[0], steps=9, dtype="float64")
     block.advance(0, [3], [False])
     before, held = block.x, block.run.state.m
     copy = before.copy()
     block.advance(3, [9], [False])
     np.testing.assert_array_equal(before, copy)
     assert held.is_deleted()
-    at_once = Block([RULE], problem(6), gs.networks.ring(6), [minibatch(2)], seeds=[0], steps=9, dtype="float64")
-    at_once.world = block.world
+    at_once = Block([RULE], common, gs.networks.ring(6), [minibatch(2)], seeds=[0], steps=9, dtype="float64")
     at_once.advance(0, [9], [False])
     np.testing.assert_array_equal(at_once.x, block.x)
     assert not np.array_equal(copy, block.x)

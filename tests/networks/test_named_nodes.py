@@ -191,7 +191,7 @@ OTHER = "In the graph but not in the data: {}; in the data but not in the graph:
         (nx.relabel_nodes(nx.Graph(LINKS), {"Graz": "Linz"}), SITES, "Linz", "Graz"),
         (nx.path_graph(3), ("1", "2", "3"), "0", "3"),
         (nx.path_graph(["a", "b"]), ("a", "b", "c"), "none", "c"),
-        (nx.path_graph([f"n{k}" for k in range(9)]), ("a",), "n0, n1, n2, n3, n4, n5, n6, n7, … (9 in all)", "a"),
+        (nx.path_graph([f"n{k}" for k in range(9)]), ("a",), "n0, n1, n2, n3, n4, n5, n6, 2 more", "a"),
     ],
     ids=["a name", "from 1", "a name less", "many"],
 )

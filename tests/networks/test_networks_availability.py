@@ -142,10 +142,10 @@ def test_a_spec_finds_the_file_beside_it_and_its_content_belongs_to_the_run(file
         (HEADER + "0,0\n", "line 2 must have three cells, agent,first,last, but has 2: '0,0'"),
         (HEADER + "0,0,1\n6,0,1\n", "line 3: '6' is no agent of the network; they are 0 … 5"),
         (HEADER + "Aarhus,0,1\n", "line 2: 'Aarhus' is no agent"),
-        (HEADER + "0,,1\n", "line 2: first must be a round, 0 for the first of all, but is empty"),
-        (HEADER + "0,-1,1\n", "line 2: first must be a whole number from 0 to 99,999"),
-        (HEADER + "0,0,1.5\n", "line 2: last must be a whole number from 0 to 99,999"),
-        (HEADER + "0,0,100000\n", "line 2: last must be a whole number from 0 to 99,999"),
+        (HEADER + "0,,1\n", "line 2: first must be a whole number of at least 0, but is ''"),
+        (HEADER + "0,-1,1\n", "line 2: first must be a whole number of at least 0, but is '-1'"),
+        (HEADER + "0,0,1.5\n", "line 2: last must be a whole number of at least 0"),
+        (HEADER + "0,0,100000\n", "line 2: last must be a whole number of at most 99,999"),
         (HEADER + "0,0,²\n", "line 2: last must be a whole number"),
         (HEADER + "0,5,2\n", "line 2: the last round, 2, is before the first, 5. Swap them"),
         (HEADER + "0,0,0\n1,1,1\n5,1,1\n", "the links of all rounds must be connected, but falls into"),
@@ -165,7 +165,7 @@ def test_what_else_is_refused(file):
         networks.availability(networks.ring(6), file.parent / "onlin.csv")
     with pytest.raises(InputError, match="is a directory"):
         networks.availability(networks.ring(6), file.parent)
-    with pytest.raises(InputError, match="availability must be the path of a CSV file, but is 3"):
+    with pytest.raises(InputError, match=r"availability\(file\) must be the path of a CSV file, but is 3"):
         networks.make("ring", 6, availability=3)
     network = networks.availability(networks.ring(6), file)
     with pytest.raises(InputError, match="has a timetable already: write both into one file"):

@@ -92,7 +92,7 @@ def test_losses_are_those_of_the_state_and_the_cost_is_what_arrives():
     chance((down & bad).sum(), bad.sum(), worse)
     chance((down & ~bad).sum(), (~bad).sum(), good)
     loss = (q * good + p * worse) / (p + q)
-    assert mixer.links == pytest.approx(loss)
+    assert mixer.rates == (pytest.approx(loss), 0)
     assert network.traffic == pytest.approx(2 * (1 - loss))
     matrices = [network.matrix(t) for t in range(3)]
     assert [W.nnz for W in matrices] == [LINKS + 2 * (LINKS - down[t].sum()) for t in range(3)]
@@ -190,7 +190,7 @@ def test_senseless_bursts(values, message):
     ("given", "message"),
     [
         (0.1, "ring: gilbert_elliott must be a table of to_bad, to_good, loss_good, loss_bad, seed, but is 0.1"),
-        ({"to_bad": 0.1}, "ring: gilbert_elliott needs to_good, which is missing"),
+        ({"to_bad": 0.1}, "ring: gilbert_elliott needs the option 'to_good', which is missing"),
         ({"to_bad": 0.1, "to_god": 0.2}, "gilbert_elliott has no option 'to_god'; did you mean 'to_good'"),
         ({"to_bad": 0.1, "to_good": 0.2, "network": 1}, "gilbert_elliott has no option 'network'"),
     ],

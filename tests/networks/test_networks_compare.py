@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from gossamer import cli, networks
 from gossamer.core import InputError
 from gossamer.report import figures
+from tests.table import table
 
 AGENTS = 12
 
@@ -72,7 +73,7 @@ def test_a_degree_is_that_of_all_networks_that_take_one():
 def test_networks_that_do_not_come_to_agree_in_time_say_so():
     compared = networks.compare(AGENTS, rounds=3, target=1e-3)
     path = next(row for row in compared.rows if row.name == "path")
-    assert (path.rounds, path.sent, len(path.disagreement)) == (None, None, 4)
+    assert (path.measures["rounds"], path.measures["messages"], len(path.disagreement)) == (None, None, 4)
     line = next(line for line in str(compared).splitlines() if line.startswith("path"))
     assert line.split()[-3:] == [">", "3", "–"]
 
@@ -83,7 +84,7 @@ def test_progress_is_reported():
     assert ("path", 64, 5_000) in seen
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "message"),
     [
         ({"agents": 1}, r"compare\(agents\) must be a whole number of at least 2, but is 1. One agent has nobody"),

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from gossamer import networks
 from gossamer.core import InputError
 from gossamer.engines.mixing import awake_mask, mix
-from gossamer.networks.faults import fail
 from tests.table import table
 
 RING = networks.ring(10)
@@ -194,7 +193,7 @@ def test_what_else_is_refused():
     with pytest.raises(InputError, match=r"failing\(network\) must be a network, but is ndarray"):
         networks.failing(RING.mixing, 0.1)
     with pytest.raises(InputError, match="would draw 12,502,500 links each round; up to 5,000 agents can"):
-        fail(networks.complete(5_001).mixer, 5_001, 0.1, 0.0, 0)
+        networks.failing(networks.complete(5_001), 0.1)
     network = networks.failing(ASYMMETRIC, 0.1)
     with pytest.raises(InputError, match="has no doubly stochastic W, only a row-stochastic R"):
         jax.jit(mix)(network, np.ones(10))

@@ -7,6 +7,7 @@ import pytest
 from gossamer import networks
 from gossamer.core import InputError
 from tests.networks.test_networks_files import DIRECTED, same, write
+from tests.table import table
 
 
 def test_any_way_to_say_which_network_gives_it(tmp_path):
@@ -21,7 +22,7 @@ def test_any_way_to_say_which_network_gives_it(tmp_path):
     assert networks.of("erdos-renyi", 1).agents == 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "agents", "message"),
     [
         (networks.ring(5), 4, r"the network ring\(5\) has 5 agents, but there are 4 agents: take 5 agents"),

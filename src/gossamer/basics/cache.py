@@ -74,7 +74,9 @@ def _sweep(folder: Path) -> None:
     """Remove programs that do not have their digests, and the oldest beyond the limit."""
     total = 0
     with suppress(OSError):
-        for entry in sorted(_entries(folder), key=_last_used, reverse=True):
+        for entry in sorted(
+            _entries(folder), key=lambda entry: max(entry.stat().st_atime, entry.stat().st_mtime), reverse=True
+        ):
             note = entry.with_name(entry.name + SEAL)
             digest, noted = hashlib.sha256(entry.read_bytes()).hexdigest(), None
             with suppress(OSError):  # a program without a digest is not used
@@ -91,10 +93,6 @@ def _sweep(folder: Path) -> None:
 
 def _entries(folder: Path) -> list[Path]:
     return [entry for entry in folder.glob("*-cache") if entry.is_file() and not entry.is_symlink()]
-
-
-def _last_used(entry: Path) -> float:
-    return max(entry.stat().st_atime, entry.stat().st_mtime)
 
 
 def _machine() -> str:

@@ -142,6 +142,7 @@ class Bar(Notices):
 
     def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
         now, what = time.monotonic(), name.partition(",")[0]
+        # a run that is over at once shows no bar
         if now < self._visible_from:
             return
         is_new = what != self._what or done < self._done

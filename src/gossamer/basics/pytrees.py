@@ -95,8 +95,8 @@ def _register(cls: Any) -> None:
         return list(map(value, data)), tuple(map(value, static))
 
     def flatten_with_keys(instance: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        values, fixed = flatten(instance)
-        return list(zip(keys, values, strict=True)), fixed
+        value = partial(getattr, instance)
+        return list(zip(keys, map(value, data), strict=True)), tuple(map(value, static))
 
     def unflatten(fixed: tuple[Any, ...], values: Iterable[Any]) -> Any:
         instance = object.__new__(cls)
@@ -135,19 +135,15 @@ def _examine(part: Any) -> None:
     node, name = tree.node_data(), type(part).__qualname__
     if node is None and dataclasses.is_dataclass(part):
         raise InputError(f"{name} is a dataclass that JAX does not know: put @gossamer.pytree above {name}.")
-    if node is not None and isinstance(node[1], tuple) and tree == _structure_of_twin(len(children), node[1]):
+    if node is None or not isinstance(node[1], tuple):
+        return
+    # a twin: another class under JAX's own decorator, with as many leaves and the same static values
+    data, static = [f"leaf{k}" for k in range(len(children))], [f"static{k}" for k in range(len(node[1]))]
+    twin: Any = dataclasses.make_dataclass("Twin", data + static)
+    jax.tree_util.register_dataclass(twin, data_fields=data, meta_fields=static)
+    if tree == jax.tree.structure(twin(*range(len(children)), *node[1])):
         raise InputError(
             f"{name} is registered with jax.tree_util.register_dataclass, and JAX {jax.__version__} takes such a class "
             "for any other with as many fields and equal static values: it might run the compiled program of the "
             f"other. Put @gossamer.pytree above {name} instead."
         )
-
-
-def _structure_of_twin(leaves: int, fixed: tuple[Any, ...]) -> Any:
-    """Return the structure of a class under JAX's own decorator, with so many leaves and these static values."""
-    import jax
-
-    data, static = [f"leaf{k}" for k in range(leaves)], [f"static{k}" for k in range(len(fixed))]
-    twin = dataclasses.make_dataclass("Twin", data + static)
-    jax.tree_util.register_dataclass(twin, data_fields=data, meta_fields=static)
-    return jax.tree.structure(twin(*range(leaves), *fixed))

@@ -8,12 +8,17 @@ from pathlib import Path
 from gossamer.core import InputError
 
 
-def refuse_beyond_memory(what: str, needed: float, way_out: str) -> None:
-    """Raise InputError if more bytes are needed than are free: `what` names the number, `way_out` what to do."""
+def refuse_beyond_memory(what: str, needed: float, way_out: str, own: float | None = None) -> None:
+    """Raise InputError if more bytes are needed than are free.
+
+    `what` names the number that they grow with, and `own` is what it needs itself if others need memory too; `way_out`
+    says what to do.
+    """
     free = free_memory()
     if needed > free:
+        size = format_bytes(needed if own is None else own)
         raise InputError(
-            f"{what} needs about {shown(needed)} of memory, but this machine has {shown(free)} free: {way_out}."
+            f"{what} needs about {size} of memory, but this machine has {format_bytes(free)} free: {way_out}."
         )
 
 
@@ -22,7 +27,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def shown(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Return a number of bytes as a reader would write it: ``490 TB``."""
     for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
         if size < 999.5:
@@ -33,6 +38,7 @@ def shown(size: float) -> str:
 
 def free_memory() -> float:
     """Return the bytes that this process may still take: what is free, or less where its control group has a limit."""
+    # all memory, where nothing says how much of it is free
     free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with suppress(OSError):  # Linux also says how much of it is in use
         available = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)

@@ -41,25 +41,25 @@ class Table:
         the output is no terminal), each of which begins with the first `keys` columns. A column that is too wide by
         itself is a block of its own, whole.
         """
-        lines = [list(self.head), *([format_value(cell) for cell in row] for row in self.rows)]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(self.head))]
-        if rule:
-            lines.insert(1, ["-" * wide for wide in widths])
         if width is None:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-        first = list(range(len(self.head) if keys is None else keys))
+        columns = []
+        for k, (name, right) in enumerate(zip(self.head, self.right, strict=True)):
+            cells = [name, *[format_value(row[k]) for row in self.rows]]
+            wide = max(map(len, cells))
+            if rule:
+                cells.insert(1, "-" * wide)
+            columns.append([cell.rjust(wide) if right else cell.ljust(wide) for cell in cells])
+        first = columns[:keys]
         blocks = [first]
-        for k in range(len(first), len(self.head)):
-            if len(blocks[-1]) > len(first) and sum(widths[j] + len(GAP) for j in [*blocks[-1], k]) - len(GAP) > width:
+        for column in columns[len(first) :]:
+            taken = sum([len(own[0]) + len(GAP) for own in blocks[-1]]) + len(column[0])
+            # a block has a column besides the keys, however wide it is
+            if len(blocks[-1]) > len(first) and taken > width:
                 blocks.append(first)
-            blocks[-1] = [*blocks[-1], k]
-        right = self.right
-
-        def align(line: list[str], k: int) -> str:
-            return line[k].rjust(widths[k]) if right[k] else line[k].ljust(widths[k])
-
-        shown = ["\n".join(GAP.join(align(line, k) for k in block).rstrip() for line in lines) for block in blocks]
-        return "\n\n".join(shown)
+            blocks[-1] = [*blocks[-1], column]
+        shown = [[GAP.join(line).rstrip() for line in zip(*block, strict=True)] for block in blocks]
+        return "\n\n".join(["\n".join(lines) for lines in shown])
 
     def html(self) -> Markup:
         """Return the table as HTML for a notebook; it scrolls sideways."""

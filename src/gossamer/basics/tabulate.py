@@ -38,6 +38,7 @@ def check_schedules(rules: Iterable[Any], steps: int) -> None:
     checked = set()
     for rule in rules:
         for key, value in schedules(rule).items():
+            # settings of a grid share their schedules
             if (type(rule), key, id(value)) not in checked:
                 collections.deque(tabulate(rule, key, range(steps)), maxlen=0)  # reads every value and keeps none
                 checked.add((type(rule), key, id(value)))

@@ -4,7 +4,7 @@ import abc
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -12,9 +12,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from gossamer.clocks.energy import Energy
-from gossamer.clocks.links import SECONDS, Links, links_of
-from gossamer.core import InputError, Range, Registry, brief, nearest, whole
+from gossamer.clocks.links import SECONDS, Links, links_of, one_or_each
+from gossamer.core import InputError, Range, Registry, brief, check_keys, nearest, whole
 from gossamer.data.files import existing_file
 
 Reduction = Literal["ring", "tree", "server"]
@@ -29,6 +28,11 @@ POSITIVE = Range(0, 1e9, low_open=True, advice="It is a number of seconds above 
 SPREAD = Range(0, 10, advice="It is the standard deviation of the logarithm; 0.5 is a spread of about one half.")
 FACTOR = Range(0, 1e9, low_open=True, advice="Times as long as other agents take; 5 is five times slower.")
 CHANCE = Range(0, 1, high_open=True, advice="It is the chance that an agent fails when it begins a piece of work.")
+
+POWER = Range(0, 1e12, advice="It is a number of watts.")
+PER_BYTE = Range(0, 1e9, advice="It is a number of joules for each byte that an agent sends.")
+
+KEYS = {"watts": POWER, "joules_per_byte": PER_BYTE, "idle_watts": POWER}
 
 OUTAGES, PARTNERS = 1, 2
 """Numbers in the seeds of generators, for draws other than times."""
@@ -52,15 +56,20 @@ class Compute(abc.ABC):
         del agents  # most know nothing of single agents
 
 
+@dataclass(frozen=True)
 class RandomTimes(Compute):
     """Independent random times."""
 
-    @abc.abstractmethod
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> Float[np.ndarray, "queries agents"]:
-        """Draw the seconds of queries."""
+    name: str
+    numbers: tuple[float, ...]
+    """The numbers of their law, with all digits: with the name they tell one law from another."""
+    draw: Callable[[np.random.Generator, tuple[int, int]], Float[np.ndarray, "queries agents"]] = field(repr=False)
 
     def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
         return draw_rows(self.draw, seed, first, count, agents)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -77,35 +86,6 @@ class Constant(Compute):
         return f"{self.seconds:g} s"
 
 
-@dataclass(frozen=True)
-class LogNormal(RandomTimes):
-    """A log-normal time with this mean, not median."""
-
-    mean: float
-    sigma: float
-
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        # E exp(σ Z) = exp(σ²/2), which is taken out, so that `mean` is the mean
-        return self.mean * np.exp(self.sigma * rng.standard_normal(shape) - self.sigma**2 / 2)
-
-    def __str__(self) -> str:
-        return f"log-normal, mean {self.mean:g} s, sigma {self.sigma:g}"
-
-
-@dataclass(frozen=True)
-class ShiftedExponential(RandomTimes):
-    """A time of at least `least`, and an exponential one with mean `mean` − `least` on top."""
-
-    least: float
-    mean: float
-
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        return self.least + (self.mean - self.least) * rng.standard_exponential(shape)
-
-    def __str__(self) -> str:
-        return f"exponential from {self.least:g} s on, mean {self.mean:g} s"
-
-
 def draw_rows(
     draw: Callable[[np.random.Generator, tuple[int, int]], np.ndarray],
     seed: tuple[int, ...],
@@ -114,6 +94,7 @@ def draw_rows(
     agents: int,
 ) -> Float[np.ndarray, "queries agents"]:
     """Draw the rows from `first` on, whatever else is asked for: each block of rows has a generator of its own."""
+    # whole blocks are drawn and cut, so that the same numbers come however they are asked for
     blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
     drawn = [draw(np.random.default_rng([*seed, block]), (BLOCK, agents)) for block in blocks]
     begin = first - blocks[0] * BLOCK if count else 0
@@ -160,7 +141,13 @@ def constant(seconds: float) -> Compute:
 
 def log_normal(mean: float, sigma: float) -> Compute:
     """Make log-normal times with this mean; sigma is the standard deviation of their logarithm."""
-    return LogNormal(POSITIVE.check("log_normal(mean=…)", mean), SPREAD.check("log_normal(sigma=…)", sigma))
+    middle, spread = POSITIVE.check("log_normal(mean=…)", mean), SPREAD.check("log_normal(sigma=…)", sigma)
+
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        # E exp(σ Z) = exp(σ²/2), which is taken out, so that `mean` is the mean
+        return middle * np.exp(spread * rng.standard_normal(shape) - spread**2 / 2)
+
+    return RandomTimes(f"log-normal, mean {middle:g} s, sigma {spread:g}", (middle, spread), draw)
 
 
 def shifted_exponential(least: float, mean: float) -> Compute:
@@ -172,7 +159,11 @@ def shifted_exponential(least: float, mean: float) -> Compute:
         raise InputError(
             f"shifted_exponential(least={low:g}, mean={middle:g}): the mean must be at least the least time. Swap them?"
         )
-    return ShiftedExponential(low, middle)
+
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        return low + (middle - low) * rng.standard_exponential(shape)
+
+    return RandomTimes(f"exponential from {low:g} s on, mean {middle:g} s", (low, middle), draw)
 
 
 def trace(file: str | os.PathLike[str]) -> Compute:
@@ -191,6 +182,7 @@ def trace(file: str | os.PathLike[str]) -> Compute:
         SECONDS.check(f"{path}, line {line + 2}: seconds", given[int(line)])
     agents = owners.to_numpy()
     known, counts = np.unique(agents, return_counts=True)
+    # agents are numbered from 0 without a gap, or the trace is of other agents
     holes = np.flatnonzero(known != np.arange(len(known)))
     if len(holes):
         raise InputError(
@@ -210,6 +202,47 @@ COMPUTE: Registry[Any] = Registry(
 
 
 # --- clocks ---
+
+
+@dataclass(frozen=True, eq=False)
+class Energy:
+    r"""The power of agents and the price of bytes: each one number, or one for each agent.
+
+    $$ E_i = P_i\, b_i + P^{\mathrm{idle}}_i (T - b_i) + \epsilon_i B_i $$
+
+    with $b_i$ the seconds that agent i has computed for when the clock stands at $T$, and $B_i$ the bytes that it has
+    sent. A byte is paid for once, by its sender: $\epsilon$ is the cost of sending and of receiving it.
+    """
+
+    watts: Float[np.ndarray, "*agents"]
+    """While an agent computes."""
+    joules_per_byte: Float[np.ndarray, "*agents"]
+    idle_watts: Float[np.ndarray, "*agents"]
+    """While an agent waits, sleeps or is away."""
+
+    @staticmethod
+    def of(given: Any) -> "Energy":
+        """Return the energy of a table, in which what is not given is 0."""
+        check_keys("clock: energy", given, KEYS)
+        return Energy(**{key: one_or_each(f"clock: energy: {key}", given.get(key, 0.0), KEYS[key]) for key in KEYS})
+
+    def check(self, agents: int) -> None:
+        """Raise InputError if there is one number for each agent, but of other agents."""
+        for key in KEYS:
+            values = getattr(self, key)
+            if values.ndim and len(values) != agents:
+                raise InputError(
+                    f"clock: energy: {key} has {len(values)} numbers, but there are {agents} agents: give one number, "
+                    "or one for each."
+                )
+
+    def __str__(self) -> str:
+        units = {"watts": "W computing", "idle_watts": "W idle", "joules_per_byte": "J a byte"}
+        shown = {key: np.unique(getattr(self, key)) for key in units}
+        texts = [
+            " to ".join(f"{one:g}" for one in sorted({v[0], v[-1]})) + f" {units[key]}" for key, v in shown.items()
+        ]
+        return ", ".join(texts)
 
 
 @dataclass(frozen=True)
@@ -328,11 +361,17 @@ def clock(
     """
     if not isinstance(reduce, str) or reduce not in get_args(Reduction):
         raise InputError(f"clock: reduce = {brief(reduce)} is not known; {nearest(reduce, get_args(Reduction))}")
-    away = _read_table("outages", outages, {"chance": 0.0, "seconds": 0.0})
+    away = _read_table("outages", outages, chance=0.0, seconds=0.0)
+    delayed = _read_table("slow", slow, agents=0, factor=1.0)
+    which = delayed["agents"]
+    if isinstance(which, (list, tuple, np.ndarray)):
+        which = tuple(whole("clock: slow: an agent", agent, least=0) for agent in which)
+    else:
+        which = whole("clock: slow: agents", which, least=0, advice="Or give a list of them.")
     return Clock(
         links_of(links),
         compute if isinstance(compute, Compute) else constant(compute),
-        _read_slow(_read_table("slow", slow, {"agents": 0, "factor": 1.0})),
+        (which, FACTOR.check("clock: slow: factor", delayed["factor"])),
         reduce,
         whole("clock: server", server, least=0),
         Outages(
@@ -354,23 +393,9 @@ def clock_of(given: Any) -> Clock | None:
     raise InputError(f"clock must be made by gossamer.clock(…), or a preset's name, but is {brief(given)}.")
 
 
-def _read_table(where: str, given: Mapping[str, Any] | None, known: dict[str, Any]) -> dict[str, Any]:
-    """Return the table, or the defaults if none is given; raise InputError for keys that are unknown or missing."""
+def _read_table(where: str, given: Mapping[str, Any] | None, **usual: float) -> Mapping[str, Any]:
+    """Return the table, or what is usual if none is given; a table has all keys."""
     if given is None:
-        return known
-    if not isinstance(given, Mapping):
-        raise InputError(f"clock: {where} must be a table of {' and '.join(known)}, but is {brief(given)}.")
-    for key in given:
-        if key not in known:
-            raise InputError(f"clock: {where} has no {brief(key)}; {nearest(key, known)}")
-    for key in known:
-        if key not in given:
-            raise InputError(f"clock: {where} lacks {key}: it takes {' and '.join(known)}.")
-    return dict(given)
-
-
-def _read_slow(table: dict[str, Any]) -> tuple[tuple[int, ...] | int, float]:
-    which, factor = table["agents"], FACTOR.check("clock: slow: factor", table["factor"])
-    if isinstance(which, (list, tuple, np.ndarray)):
-        return tuple(whole("clock: slow: an agent", agent, least=0) for agent in which), factor
-    return whole("clock: slow: agents", which, least=0, advice="Or give a list of them."), factor
+        return usual
+    check_keys(f"clock: {where}", given, usual, usual)
+    return given

@@ -32,17 +32,16 @@ class EventSchedule(NamedTuple):
 
     def computed(self, times: Float[np.ndarray, " marks"]) -> Float[np.ndarray, "marks agents"]:
         """Return for how many seconds each agent has computed until each of these times."""
-        return np.stack([_computed(pieces[:, 0], pieces[:, 1], times) for pieces in self.work], axis=1)
+        computed = []
+        for begins, lengths in (pieces.T for pieces in self.work):
+            current = np.searchsorted(begins, times, side="right") - 1  # −1 before the first piece of work
+            before = np.append(0.0, lengths.cumsum())[np.maximum(current, 0)]
+            computed.append(before + np.where(current < 0, 0.0, np.minimum(times - begins[current], lengths[current])))
+        return np.stack(computed, axis=1)
 
     def seconds(self, t: int, agents: int) -> float:
         """Return when the first t rounds are over."""
         return float(self.ends[t * agents - 1]) if t else self.begin
-
-
-def _computed(begins: np.ndarray, lengths: np.ndarray, times: np.ndarray) -> np.ndarray:
-    current = np.searchsorted(begins, times, side="right") - 1  # −1 before the first piece of work
-    before = np.append(0.0, lengths.cumsum())[np.maximum(current, 0)]
-    return before + np.where(current < 0, 0.0, np.minimum(times - begins[current], lengths[current]))
 
 
 class Work(NamedTuple):

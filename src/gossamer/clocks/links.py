@@ -116,6 +116,7 @@ def _alike(name: str, latency: float, bandwidth: float, uplink: Any) -> Links:
     return Links(name, np.full((1, 1), latency), np.full((1, 1), bandwidth), np.array(uplink))
 
 
+# as they were measured, so not symmetric
 ROUND_TRIPS = {
     "dallas": (0.09, 31, 146, 113, 123, 143, 186),
     "washington": (31, 0.09, 118, 75, 91, 164, 214),

@@ -139,6 +139,7 @@ def time_and_energy(
     last = max(marks)
     run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)), operations.central)
     ends = [run.before(operations.start)]
+    # a rule that runs ahead has its first turn before the first round
     if operations.lead and last:
         ends.append(run.before(operations.turn))
     queries = sum(isinstance(operation, Query) for operation in operations.each)
@@ -158,7 +159,10 @@ class _Run:
         self.network, self.clock, self.seeds = network, clock, seeds
         self._queries = self._done = 0
         self._routes = Routes.of(clock, network.agents)
-        self._reduction = kind_of(clock, self._routes)
+        rate = np.asarray(self._routes.out.rate)
+        # a ring whose links are all as fast needs no steps
+        even = clock.reduce == "ring" and (rate == rate[0]).all()
+        self._reduction = "even-ring" if even else clock.reduce
         self._pairs = _pairs(network, clock)
         self._standing = Standing(np.zeros((len(seeds), network.agents)), np.zeros((len(seeds), len(self._pairs[0]))))
         watts, idle = (0.0, 0.0) if clock.energy is None else (clock.energy.watts, clock.energy.idle_watts)
@@ -185,22 +189,16 @@ class _Run:
         return ends
 
     def _go(self, order: Order, count: int) -> np.ndarray:
-        queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
-        worked, absent = self._times(count, queries)
-        self._queries += count * len(queries)
-        if self._sleeps:
+        worked, absent = self._times(order, count)
+        if self._sleeps:  # who sleeps computes nothing
             awake = np.stack([np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)])
-            worked, absent = (
-                each * awake[:, None, None, :] for each in (worked, absent)
-            )  # who sleeps computes nothing
+            worked, absent = (each * awake[:, None, None, :] for each in (worked, absent))
         joules = self._spend(worked.sum(1))
-        return np.stack([self._ends(order, count, queries, worked + absent), joules], axis=1)
+        return np.stack([self._ends(order, count, worked + absent), joules], axis=1)
 
     def _close(self, order: Order, count: int, closes: float) -> np.ndarray:
         """Do rounds that close after a time; an agent that is late computes until they do, unless it is away."""
-        queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
-        worked, absent = self._times(count, queries)
-        self._queries += count * len(queries)
+        worked, absent = self._times(order, count)
         began = np.asarray(self._standing.ready)
         ends = began.max(1) + closes * np.arange(1, count + 1)[:, None]
         self._standing = self._standing._replace(ready=np.broadcast_to(ends[-1][:, None], began.shape))
@@ -212,8 +210,8 @@ class _Run:
         self._spent = joules[-1]
         return joules
 
-    def _ends(self, order: Order, count: int, queries: np.ndarray, times: np.ndarray) -> np.ndarray:
-        if len(queries) == len(order):  # no agent waits for another
+    def _ends(self, order: Order, count: int, times: np.ndarray) -> np.ndarray:
+        if times.shape[1] == len(order):  # no agent waits for another
             ready = np.asarray(self._standing.ready) + times.sum(1).cumsum(0)
             self._standing = self._standing._replace(ready=ready[-1])
             return ready.max(2)
@@ -226,13 +224,15 @@ class _Run:
             return np.asarray(ends)
 
     def _times(
-        self, rounds: int, queries: np.ndarray
+        self, order: Order, rounds: int
     ) -> tuple[
         Float[np.ndarray, "rounds pieces clock_seeds agents"], Float[np.ndarray, "rounds pieces clock_seeds agents"]
     ]:
-        """Return the seconds of the next pieces of work, each of so many queries, and of the outage before each."""
+        """Return the seconds of the order's pieces of work in the next rounds, and of the outage before each."""
+        queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
         shape = rounds, len(queries), len(self.seeds), self.network.agents
         given = [(seed, self._queries, rounds * len(queries), self.network.agents) for seed in self.seeds]
+        self._queries += rounds * len(queries)
         worked, absent = (
             np.stack([draw(*each) for each in given], axis=1).reshape(shape)
             for draw in (self.clock.times, self.clock.absences)
@@ -415,6 +415,7 @@ def even_ring(routes: Routes, size: Any, ready: Array) -> Array:
 def tree(routes: Routes, size: Any, ready: Array) -> Array:
     """Reduce along a binomial tree: sums go up to agent 0, a level at a time, and the mean comes down."""
     agents = len(ready)
+    # on each level every second agent that is left sends to the one before it
     levels = [2**k for k in range((agents - 1).bit_length())]
     pairs = [(np.arange(gap, agents, 2 * gap), np.arange(0, agents - gap, 2 * gap)) for gap in levels]
     for children, parents in pairs:
@@ -450,9 +451,3 @@ REDUCTIONS: dict[str, Callable[[Any, Any, Array], Array]] = {
     "server": server,
 }
 """All-reduces by name."""
-
-
-def kind_of(clock: Clock, routes: Routes) -> str:
-    """Return the name of a clock's all-reduce: a ring whose links are all as fast needs no steps."""
-    rate = np.asarray(routes.out.rate)
-    return "even-ring" if clock.reduce == "ring" and (rate == rate[0]).all() else clock.reduce

@@ -31,28 +31,32 @@ to `Agent.gossip_robust`."""
 class State(Mapping[str, Array]):
     """The immutable arrays of a rule between two rounds, by name: ``State(x=x, m=m).m``."""
 
-    __slots__ = ("_arrays",)
+    # two tuples, which JAX reads without a call of Python's: a trace takes hundreds of states apart
+    __slots__ = ("_arrays", "_names")
 
     def __init__(self, **arrays: Array):
-        object.__setattr__(self, "_arrays", arrays)
+        object.__setattr__(self, "_names", tuple(arrays))
+        object.__setattr__(self, "_arrays", tuple(arrays.values()))
 
     def __getattr__(self, name: str) -> Array:
-        try:
-            return object.__getattribute__(self, "_arrays")[name]
-        except KeyError:
-            raise AttributeError(f"this state has {', '.join(self)}, but no {name!r}") from None
+        names = object.__getattribute__(self, "_names")
+        if name not in names:
+            raise AttributeError(f"this state has {', '.join(names)}, but no {name!r}")
+        return self._arrays[names.index(name)]
 
     def __setattr__(self, name: str, value: Array) -> None:
         raise AttributeError("a state is immutable; return a new State from `step`")
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+        if name not in self._names:
+            raise KeyError(name)
+        return self._arrays[self._names.index(name)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._names)
 
     def __repr__(self) -> str:
         return f"State({', '.join(self)})"

@@ -7,7 +7,7 @@ import math
 import operator
 import reprlib
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
@@ -83,6 +83,19 @@ def flag(where: str, value: Any) -> bool:
     if not isinstance(value, bool) and not numpy_flag:
         raise InputError(f"{where} must be True or False, but is {brief(value)}.")
     return bool(value)
+
+
+def check_keys(where: str, given: Any, known: Iterable[str], required: Iterable[str] = ()) -> None:
+    """Raise InputError unless this is a table that has no keys but the known ones, and all that are required."""
+    known = list(known)
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where} must be a table of {', '.join(known)}, but is {brief(given)}.")
+    for key in given:
+        if key not in known:
+            raise InputError(f"{where} has no option {brief(key)}; {nearest(key, known)}")
+    for key in required:
+        if key not in given:
+            raise InputError(f"{where} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
 
 
 def check_function(where: str, function: Any, arguments: str) -> None:

@@ -133,11 +133,13 @@ def is_rule(kind: Any) -> bool:
     return isinstance(kind, type) and hasattr(kind, "needs")
 
 
+@functools.cache
 def hyperparameters(kind: type) -> dict[str, Range | Whole]:
     """Return the numbers that a rule takes, and the values that each may have."""
     return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, (Range, Whole))}
 
 
+@functools.cache
 def ranges(kind: type) -> dict[str, Range]:
     """Return the numbers of a rule that may change with the round, and the interval that each must lie in."""
     return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, Range)}
@@ -154,6 +156,7 @@ def parts(rule: Any) -> dict[str, Any]:
     return {key: getattr(rule, key, None) for key in kinds_of_parts(kind)}
 
 
+@functools.cache
 def kinds_of_parts(kind: type) -> dict[str, str]:
     """Return the kind of each part of a rule: "compressor" or "aggregator"."""
     return {key: kept for key, kept in _fields(kind).items() if not isinstance(kept, (Range, Whole))}

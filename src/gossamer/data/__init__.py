@@ -1,8 +1,7 @@
 """Datasets, and the splits of their rows over agents."""
 
-from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, from_arrays
-from gossamer.data.datasets import DATASETS, load, load_breast_cancer, load_digits, register
+from gossamer.data.datasets import DATASETS, load, load_a9a, load_breast_cancer, load_digits, register
 from gossamer.data.images import read_idx, read_images
 from gossamer.data.libsvm import read_libsvm
 from gossamer.data.splits import SIZES, SPLITS, split

@@ -234,6 +234,7 @@ def check_image(given: Any, name: str, features: int) -> tuple[int, int, int]:
 
 def _unify(train: Any, test: Any) -> tuple[Any, Any]:
     """Return both arrays in one type, and both sparse if one of them is."""
+    # one program evaluates both parts, so that they need one form and type
     if isinstance(train, Sparse) != isinstance(test, Sparse):
         train, test = Sparse(train), Sparse(test)
     if train.dtype.kind == "U":

@@ -1,16 +1,17 @@
 """Data sets by name, file, frame or arrays."""
 
 import functools
+import lzma
 import os
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gossamer.core import InputError, Registry, brief, nearest
-from gossamer.data.a9a import load_a9a
-from gossamer.data.dataset import Dataset, Labels, from_arrays, pair
+from gossamer.data.dataset import Dataset, Dense, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
 from gossamer.data.images import load_cifar_10, load_fashion_mnist, load_mnist, read_images, refuse_one_of_many
 from gossamer.data.libsvm import read_libsvm
@@ -24,6 +25,55 @@ ALIKE = {
     "libsvm": "a LIBSVM file",
     "table": f"a table ({', '.join(TABLES)}) or a frame",
 }
+
+
+# --- data sets that come along ---
+
+A9A_BLOCKS = {
+    "age": 5,
+    "workclass": 8,
+    "fnlwgt": 5,
+    "education": 16,
+    "education-num": 5,
+    "marital-status": 7,
+    "occupation": 14,
+    "relationship": 6,
+    "race": 5,
+    "sex": 2,
+    "capital-gain": 2,
+    "capital-loss": 2,
+    "hours-per-week": 5,
+    "native-country": 41,
+}
+"""The attributes in column order, and how many columns each takes."""
+
+A9A_SOURCE = (
+    "UCI Adult (B. Becker and R. Kohavi, 1996, doi 10.24432/C5XW20, CC BY 4.0), "
+    "one-hot encoded as in LIBSVM's a9a and a9a.t"
+)
+
+
+@functools.cache
+def load_a9a() -> Dataset:
+    """Census income: 32,561 + 16,281 rows, 123 binary features, 2 classes.
+
+    This is LIBSVM's a9a, with a9a.t as the test part. The rows are UCI Adult, and the encoding is LIBSVM's: each of 14
+    attributes is one-hot in a block of columns of its own, numbers being cut into intervals first; a missing value sets
+    no column of its block. The package holds the attributes as small integers, one byte each, 0 for a missing value.
+    """
+    return Dataset("a9a", *_unpack_a9a("a9a.train.xz"), *_unpack_a9a("a9a.test.xz"), source=A9A_SOURCE)
+
+
+def _unpack_a9a(file: str) -> tuple[Dense, Labels]:
+    packed = lzma.decompress(resources.files("gossamer.data").joinpath(file).read_bytes())
+    *attributes, positive = np.frombuffer(packed, np.uint8).reshape(len(A9A_BLOCKS) + 1, -1)
+    features = np.zeros((positive.size, sum(A9A_BLOCKS.values())), np.int8)
+    start = 0
+    for codes, width in zip(attributes, A9A_BLOCKS.values(), strict=True):
+        (present,) = np.nonzero(codes)
+        features[present, start + codes[present] - 1] = 1
+        start += width
+    return features, np.where(positive == 1, 1, -1)
 
 
 @functools.cache

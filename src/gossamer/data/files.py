@@ -29,17 +29,13 @@ def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
     raise InputError(f"there is no file {brief(str(path))}{where}. {near}{hint}".rstrip())
 
 
-def own_folders() -> list[Path]:
-    """Return the user's own directories of data sets."""
-    return [Path(os.path.expanduser(part)) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-
-
 def dataset_folders(name: str) -> list[Path]:
     """Return the directories that may hold the files of a data set of images, in order.
 
     Each data set has a directory of its own, because the files of all of them have the same names.
     """
-    return [*(folder / name for folder in own_folders()), SYSTEM / name]
+    own = [Path(os.path.expanduser(part)) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    return [*(folder / name for folder in own), SYSTEM / name]
 
 
 def files_of(data: str) -> list[Path]:

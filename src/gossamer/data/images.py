@@ -140,6 +140,7 @@ def refuse_one_of_many(file: Path) -> None:
 
 
 def _find_idx(folder: Path, part: str, sizes: int) -> Path | None:
+    # both spellings are about: train-images-idx3-ubyte and train-images.idx3-ubyte
     names = (f"{part}{mark}idx{sizes}-ubyte{suffix}" for mark in "-." for suffix in ("", ".gz"))
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
@@ -176,6 +177,7 @@ def read_idx(path: str | os.PathLike[str]) -> UInt8[np.ndarray, "..."]:
         raise InputError(f"{file} is not an IDX file of unsigned bytes: it begins with {begins}, not with 00 00 08.")
     start = 4 + 4 * content[3]
     shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
+    # the sizes that a file states are not believed before its length agrees
     wanted, found = math.prod(shape), len(content) - start
     if wanted != found or not wanted:
         raise InputError(

@@ -201,7 +201,7 @@ def _cut(order: np.ndarray, agents: int) -> tuple[Rows, ...]:
 def _mix(labels: np.ndarray, agents: int, share: float, sizes: str, rng: np.random.Generator) -> tuple[Rows, ...]:
     """Sort and cut a random share of the rows by label, and deal the rest at random."""
     owner = rng.integers(agents, size=labels.size) if sizes == "as-they-fall" else None
-    order = rng.permutation(labels.size)
+    order = rng.permutation(labels.size)  # as iid shuffles, so that S = 0 is the same split
     ranked, rest = np.split(order, [round(share * labels.size)])
     ranked = np.sort(ranked)
     cut = np.array_split(ranked[np.argsort(labels[ranked], kind="stable")], agents)
@@ -284,6 +284,7 @@ def deal_counts(
     """Deal `labels_each` labels to each agent; with `room`, agents' sizes are exactly that, or None if none fits."""
     places = np.ones(totals.size, int)
     for _ in range(agents * labels_each - totals.size):
+        # the next place goes to the label with the most rows a place
         places[np.argmax(np.where(places < agents, totals / places, -1))] += 1
     if room is None:
         return _even(_deal(places, agents, labels_each, rng), totals)

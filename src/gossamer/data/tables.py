@@ -42,6 +42,7 @@ def read_table(table: Any, label: str = "label", holder: str | None = None) -> L
     _refuse_twice(source, frame.columns)
     selected = _select(source, frame, label, holder, [name for name in frame.columns if name not in (label, holder)])
     if selected.labels.dtype.kind != "U":
+        # a copy of the label is a usual mistake of exports, and makes every result look perfect
         (copies,) = np.nonzero((selected.features == selected.labels[:, None]).all(0))
         if copies.size:
             raise InputError(

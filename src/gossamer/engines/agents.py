@@ -1,7 +1,7 @@
 """All agents of a simulated round, stacked: the `Agent` that a rule sees inside the compiled program."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -110,12 +110,12 @@ class StackedAgents:
 
         gradients, self.memory = self._each((oracle, self.t), of_agent, self.keys, self.memory, points)
         attack = oracle.together(self.world.problem.agents)
-        return _unpack(tuple(self._lie(g, attack) for g in gradients))
+        return _unpack([self._lie(g, attack) for g in gradients])
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         self._count_message(arrays)
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
-        return _unpack(tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True)))
+        return _unpack([self._mix(a, by) for a, by in zip(arrays, matrices, strict=True)])
 
     def gossip_sum(self, *arrays: Array) -> Array:
         return self.gossip_robust(*arrays, by=Sum())
@@ -123,12 +123,12 @@ class StackedAgents:
     def gossip_robust(self, *arrays: Array, by: Any) -> Array:
         self._count_message(arrays)
         mixer = self.world.network.mixer
-        return _unpack(tuple(each_turn(mixer, self.t, partial(self._combine, by), a) for a in arrays))
+        return _unpack([each_turn(mixer, self.t, partial(self._combine, by), a) for a in arrays])
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
         self._count_message(arrays, by)
-        shrunk = tuple(self._shrink(by, a) for a in arrays)
-        return _unpack(tuple((q, self._mix(q, "W")) for q in shrunk))
+        shrunk = [self._shrink(by, a) for a in arrays]
+        return _unpack([(q, self._mix(q, "W")) for q in shrunk])
 
     def gossip_copies(self, copy: Array, apart: Array, a: Array, by: Any = None) -> Any:
         by = by or identity()
@@ -145,10 +145,10 @@ class StackedAgents:
     def _count_message(self, arrays: tuple[Array, ...], by: Any = None) -> None:
         """Count one message with these arrays to every neighbour, compressed where `by` is given."""
         if by is None:
-            self.cost.gossiped += sum(a[0].size for a in arrays)
+            self.cost.gossiped += sum([a[0].size for a in arrays])
             self.cost.send(bytes_of(arrays))
         else:
-            bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
+            bits = sum([by.bits(a[0].size, a.dtype.itemsize) for a in arrays])
             self.cost.bits += bits
             self.cost.send(bits / 8)
 
@@ -252,7 +252,7 @@ class StackedAgents:
         self.cost.reduced += sum(a[0].size for a in arrays)
         self.cost.order += (Reduce(bytes_of(arrays)),)
         attack = self.world.network.attack
-        return _unpack(tuple(jnp.broadcast_to(self._lie(a, attack).mean(0), a.shape) for a in arrays))
+        return _unpack([jnp.broadcast_to(self._lie(a, attack).mean(0), a.shape) for a in arrays])
 
     def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
         if warm == "mean":
@@ -314,7 +314,7 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
 
 def bytes_of(arrays: tuple[Array, ...]) -> float:
     """Return the bytes of one agent's rows of the arrays."""
-    return float(sum(a[0].size * a.dtype.itemsize for a in arrays))
+    return float(sum([a[0].size * a.dtype.itemsize for a in arrays]))
 
 
 def as_column(of_agents: Any, a: Array) -> Any:
@@ -322,9 +322,9 @@ def as_column(of_agents: Any, a: Array) -> Any:
     return of_agents.reshape((-1,) + (1,) * (a.ndim - 1))
 
 
-def _unpack(arrays: tuple[Any, ...]) -> Any:
+def _unpack(arrays: Sequence[Any]) -> Any:
     """Return a single array as itself, several as a tuple: rules get as many as they gave."""
-    return arrays[0] if len(arrays) == 1 else arrays
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
 def _tuple(arrays: Any) -> tuple[Array, ...]:

@@ -28,10 +28,6 @@ class Waves(NamedTuple):
     partners: Int[Array | np.ndarray, "seeds waves width"]
     turns: Int[Array | np.ndarray, "seeds waves width"]
 
-    def of_seed(self, seed: Any) -> "Waves":
-        """Return the waves of one seed."""
-        return Waves(self.begins[seed], self.agents[seed], self.partners[seed], self.turns[seed])
-
     @staticmethod
     def everyone(agents: int) -> "Waves":
         """Return one wave in which all agents wake at once and each meets the next: for tracing."""
@@ -72,6 +68,7 @@ def _pack(events: EventSchedule, agents: int, rounds: int, width: int) -> tuple[
     begins, waves = [0], list[list[int]]()
     woken, partners = events.agents.tolist(), events.partners.tolist()
     for t in range(rounds):
+        # no event of this round may stand in a wave of the round before
         last = [len(waves) - 1] * agents
         for event in range(t * agents, (t + 1) * agents):
             i, j = woken[event], partners[event]
@@ -117,7 +114,7 @@ Standing = tuple[State, Any, Any]
 
 def run_events(rule: Any, world: World, oracle: Oracle, keys: Array, seed: Any, t: Any, now: Standing) -> Standing:
     """Run the events of round t, as many as there are agents."""
-    waves = world.waves.of_seed(seed)
+    waves = jax.tree.map(lambda table: table[seed], world.waves)
     return jax.lax.fori_loop(
         waves.begins[t], waves.begins[t + 1], lambda k, now: run_wave(rule, world, oracle, keys, waves, k, now), now
     )

@@ -46,7 +46,10 @@ def blame(what: str, wanted: str = "") -> Iterator[None]:
         said = " ".join(str(error).split())[:300]
         decided = type(error).__name__ in TRACED or said.startswith("The truth value of an array")
         handed = type(error).__name__ == "TracerArrayConversionError"
-        reason = BY_VALUE if decided else BY_NUMPY if handed else f"{type(error).__name__}: {said}{_suggest(error)}"
+        reason = BY_VALUE if decided else BY_NUMPY if handed else f"{type(error).__name__}: {said}"
+        if isinstance(error, AttributeError) and error.name and not (decided or handed):
+            close = difflib.get_close_matches(error.name, dir(error.obj), n=1)
+            reason += f"; did you mean {close[0]!r}?" if close else ""
         if what.startswith("the rule") and "'tuple'" in said:  # arithmetic on what `gossip` returned
             reason = f"{reason.rstrip('.')}. {PAIRS}"
         raise InputError(
@@ -54,13 +57,6 @@ def blame(what: str, wanted: str = "") -> Iterator[None]:
             + ("" if reason.endswith((".", "?")) else ".")
             + (f" {wanted}" if wanted else "")
         ) from error
-
-
-def _suggest(error: Exception) -> str:
-    """Suggest an attribute of a similar name, if there is one."""
-    name = error.name if isinstance(error, AttributeError) else None
-    close = difflib.get_close_matches(name, dir(error.obj), n=1) if name else []  # pyright: ignore[reportAttributeAccessIssue]
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _is_own(file: str) -> bool:

@@ -91,6 +91,7 @@ class Block:
         self.metrics, self.layout = select_metrics(metrics), layout
         self.end_metrics = select_metrics(end=True) if metrics is None else ()
         self.quick = quick and layout.mesh is None and jax.default_backend() == "cpu"
+        self._programs = program.quick_programs() if self.quick else (program.begin, program.advance)
         self.form, self.dtype, self.steps = program.RuleForm.of(rules[0]), dtype, steps
         self._rules, seeds = list(rules), list(seeds)
         problem = honest_problem(problem, network, oracles[0])  # who attacks is static, and so the same in all
@@ -109,19 +110,21 @@ class Block:
             stacked = (_stack(list(oracles)), numbers, _stack([parts(rule) for rule in rules]))
             order = np.arange(len(rules), dtype=np.int32)
             oracle, numbers, made_of, order = layout.put(cast((*stacked, order), dtype), P(SETTINGS))
-            self._settings = program.BlockSettings(oracle, numbers, *self._window(0), made_of, order)
+            self._hold(program.BlockSettings(oracle, numbers, *self._window(0), made_of, order))
             self.keys = layout.put_keys(seeds, problem.agents)
             with np.errstate(over="ignore"):  # a target beyond float32 becomes infinite
                 self._targets = layout.put({target.metric: np.asarray(target.value, dtype) for target in until})
         self._run: program.RunState | None = None
 
-    def inputs(self, t: int = 0, last: int | None = None) -> tuple[Any, list[jax.Array]]:
-        """Return the world and the settings for a call from round t to `last`: their structure, and their leaves.
+    def _hold(self, settings: program.BlockSettings) -> None:
+        """Keep these settings, and flat what every call is given: JAX would flatten problems in Python each time."""
+        leaves, structure = jax.tree.flatten((self.world, settings))
+        self._settings, self._inputs = settings, (structure, leaves)
 
-        They are flat because JAX would flatten problems and networks several times a call, in Python.
-        """
-        leaves, structure = jax.tree.flatten((self.world, self.settings(t, last)))
-        return structure, leaves
+    def inputs(self, t: int = 0, last: int | None = None) -> tuple[Any, list[jax.Array]]:
+        """Return the world and the settings for a call from round t to `last`: their structure, and their leaves."""
+        self.settings(t, last)
+        return self._inputs
 
     def settings(self, t: int, last: int | None = None) -> program.BlockSettings:
         """Return the settings for a call from round t to `last`, and for the round before."""
@@ -133,7 +136,7 @@ class Block:
         if not int(self._settings.first) <= first <= last <= int(self._settings.first) + WINDOW + 1:
             with self.precision():
                 tables, begins = self._window(first)
-                self._settings = self._settings._replace(tables=tables, first=begins)
+                self._hold(self._settings._replace(tables=tables, first=begins))
         return self._settings
 
     def _window(self, first: int) -> tuple[dict[str, Any], Any]:
@@ -152,16 +155,11 @@ class Block:
         return jax.enable_x64(self.dtype == "float64")
 
     @property
-    def _programs(self) -> tuple[Any, Any]:
-        return program.quick_programs() if self.quick else (program.begin, program.advance)
-
-    @property
     def run(self) -> program.RunState:
         """The state of the runs, which begin when it is first asked for."""
         if self._run is None:
             with self.precision():
-                begin, _ = self._programs
-                self._run = self._begin(begin)
+                self._run = self._begin(self._programs[0])
         return self._run
 
     def _begin(self, begin: Callable[..., program.RunState]) -> program.RunState:
@@ -180,14 +178,14 @@ class Block:
 
         The former may cost as much as a hundred rounds; there are none where only some metrics are measured.
         """
-        leaves, structure = jax.tree.flatten((self.world, self._settings))  # in whichever window of rounds they stand
-        with self.precision():
-            given = structure, leaves, self.keys, self.run
-            found = program.finish(*given, metrics=self.end_metrics, layout=self.layout)
+        run = self.run
+        with self.precision():  # with the settings of whichever window of rounds they stand in
+            found = program.finish(*self._inputs, self.keys, run, metrics=self.end_metrics, layout=self.layout)
         return self.layout.fetch(found)
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Advance from round t to each of the stops; return the metrics of those wanted, [stops, settings, seeds]."""
+        # a fixed number of legs, so that one compiled program serves every call
         padding = LEGS - len(stops)
         inputs, run = self.inputs(t, stops[-1]), self.run
         with self.precision():
@@ -195,8 +193,7 @@ class Block:
             ends = np.array(stops + stops[-1:] * padding, np.int32)
             legs = self.layout.put((np.int32(t), ends, np.array(wanted + [False] * padding)))
             given = self.form, self.metrics, *inputs, self.keys, run, *legs, self._targets
-            _, advance = self._programs
-            self._run, rows = advance(*given, layout=self.layout)
+            self._run, rows = self._programs[1](*given, layout=self.layout)
         legs_wanted = [leg for leg, want in enumerate(wanted) if want]
         return {name: values[legs_wanted] for name, values in self.layout.fetch(rows).items()}
 
@@ -231,8 +228,8 @@ class Block:
         for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last, LEGS if watch is None else 1):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
-            diverged = self.layout.fetch(self.run.diverged)
-            reached = self.layout.fetch(self.run.reached) if self._targets else np.full_like(diverged, -1)
+            diverged, reached = self.layout.fetch((self.run.diverged, self.run.reached))
+            reached = np.full_like(diverged, -1) if reached is None else reached  # without targets
             loss, sound = measured[-1]["loss"], diverged < 0
             report(stops[-1], float(loss[-1][sound].mean()) if len(loss) and sound.any() else None)
             if watch is not None and wanted[-1]:

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Array, Float
 
-from gossamer.clocks.clock import Clock
-from gossamer.clocks.energy import Energy
+from gossamer.clocks.clock import Clock, Energy
 from gossamer.clocks.events import EventSchedule, Work
 from gossamer.clocks.rounds import Query, RuleOperations, Send, time_and_energy
 from gossamer.core import InputError, Over, State, parts, ranges, schedules
@@ -69,15 +68,14 @@ class Shapes(NamedTuple):
 
 def _describe(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Shapes:
     """Return the shapes of a rule's trace, with floating point in this precision."""
-
-    def shape_of(a: Any) -> jax.ShapeDtypeStruct:
-        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype  # without a copy of an array on a device
-        precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
-        return jax.ShapeDtypeStruct(np.shape(a), precise)
-
     leaves, structure = jax.tree.flatten((World(problem, with_tables(rule, network)), oracle, parts(rule)))
+    shapes = []
+    for leaf in leaves:
+        own = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype  # without a copy of an array on a device
+        precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
+        shapes.append(jax.ShapeDtypeStruct(np.shape(leaf), precise))
     number, keys = jax.ShapeDtypeStruct((), np.dtype(dtype)), key_shapes(2, problem.agents)
-    return Shapes(program.RuleForm.of(rule), structure, tuple(map(shape_of, leaves)), number, keys)
+    return Shapes(program.RuleForm.of(rule), structure, tuple(shapes), number, keys)
 
 
 def _eval_shape(shapes: Shapes, function: Callable[[Any, World, Oracle, Array], Any]) -> Any:
@@ -170,6 +168,7 @@ def count_costs(
     """
     n = network.agents
     start, each_round, *_ = trace(rule, problem, network, oracle, dtype)
+    # a centralised rule waits for everyone, so that nobody sleeps in it
     awake = 1.0 if rule.needs == "nothing" else network.activity
 
     def count_queries(cost: RoundCost) -> float:
@@ -253,6 +252,7 @@ def _joules_sent(cost: RoundCost, energy: Energy, network: Network, dtype: str) 
     prices, sends = np.broadcast_to(energy.joules_per_byte, n), np.full(n, network.traffic)
     if energy.joules_per_byte.ndim and network.traffic:
         over = "W" if network.stochastic == "doubly" else "C"
+        # agents send unequally often, which counts where their bytes cost unequally much
         rounds = DRAWN_ROUNDS if network.mixer.random else network.mixer.period
         senders = np.concatenate([find_links(network.matrix(t, over))[1] for t in range(rounds)])
         counts = np.bincount(senders, minlength=n)
@@ -272,6 +272,7 @@ def add_seconds(
     n, energy = network.agents, clock.energy
     if network.asynchronous:
         work = work_of(rule, problem, network, oracle, dtype)
+        # an asynchronous run has one schedule a seed, that of the clock's seed of the same number
         seeds, last = frame["seed"].unique().to_list(), int(frame["round"].to_numpy().max())
         found = dict(zip(seeds, make_schedules(network, work, seeds, last), strict=True))
         ends = [found[seed].seconds(t, n) for seed, t in frame.select("seed", "round").iter_rows()]

@@ -25,6 +25,7 @@ from jaxtyping import Array
 from gossamer.basics.keys import Keys, keys_of
 from gossamer.basics.progress import Say
 from gossamer.basics.pytrees import pytree
+from gossamer.basics.text import plural
 from gossamer.core import InputError, brief, whole
 from gossamer.engines.processes import are_several
 from gossamer.networks import Network
@@ -189,6 +190,7 @@ def _group_samples(problem: Empirical, mesh: Mesh) -> SplitEmpirical:
     """Return the problem with its samples in equal blocks, one a device, padded with copies of weight zero."""
     devices, offsets, sizes = mesh.size, np.asarray(problem.offsets), np.asarray(problem.sizes)
     own = len(sizes) // devices
+    # the samples of a device are those of its agents, which are adjacent
     counts = sizes.reshape(devices, own).sum(1)
     block = int(counts.max()) + problem.longest  # the slice of a device's last agent is as long as the longest
     order = np.concatenate(
@@ -216,7 +218,7 @@ def devices(count: int) -> None:
         shown = jax.local_device_count()
         if shown != count or jax.default_backend() != "cpu":
             raise InputError(
-                f"devices({count}) comes too late: JAX has started and shows {_count(shown, 'device')}. Call it first, "
+                f"devices({count}) comes too late: JAX has started and shows {plural(shown, 'device')}. Call it first, "
                 f"before anything is computed, or start Python with JAX_NUM_CPU_DEVICES={count} in the environment."
             ) from None
 
@@ -318,7 +320,7 @@ def choose_layout(
         if layout.agents < count:
             text += f" ({count} devices, but the agents must be shared equally)"
     elif layout.mesh is not None:
-        share = f"{_count(width.seeds, 'seed')} of {_count(width.settings, 'setting')}"
+        share = f"{plural(width.seeds, 'seed')} of {plural(width.settings, 'setting')}"
         text = f"runs over {layout.mesh.size} devices, {share} on each"
     else:
         text = f"one device of {count}: a round is too short to be shared out"
@@ -339,7 +341,7 @@ def _count_devices(request: DeviceRequest, network: Network) -> tuple[int, bool]
     count = seen if given == "all" else given
     if count > seen:
         raise InputError(
-            f"devices = {count}, but JAX sees {_count(seen, 'device')}. On a CPU call gossamer.devices({count}) before "
+            f"devices = {count}, but JAX sees {plural(seen, 'device')}. On a CPU call gossamer.devices({count}) before "
             f"anything is computed, or give --devices {count} on the command line; or take at most {seen}."
         )
     if several and count != seen:
@@ -354,7 +356,3 @@ def samples_a_query(problem: Problem, oracle: Any) -> int | None:
     while hasattr(oracle, "inner"):
         oracle = oracle.inner
     return getattr(oracle, "batch", None) or problem.longest
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}" + "s" * (count != 1)

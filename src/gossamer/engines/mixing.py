@@ -49,8 +49,10 @@ def multiply(mixer: Any, x: Array, t: Any, over: MatrixName) -> Array:
     match mixer:
         case Shifts(offsets=offsets):
             weights = jnp.asarray(mixer.weights).astype(x.dtype)
-            moved = (w * _translate(x, mixer.shape, o) for w, o in zip(weights, offsets, strict=True))
-            return sum(moved, jnp.zeros_like(x))
+            mixed = jnp.zeros_like(x)
+            for weight, offset in zip(weights, offsets, strict=True):
+                mixed = mixed + weight * _translate(x, mixer.shape, offset)
+            return mixed
         case Mean():
             return jnp.broadcast_to(x.mean(axis=0, keepdims=True), x.shape)
         case Neighbours():
@@ -130,6 +132,7 @@ def with_tables(rule: Any, network: Network) -> Network:
         return network
     if network in _tabulated:
         return _tabulated[network]
+    # every row of a table is as wide as the longest
     largest = int(network.degrees.max()) + 1
     refuse_beyond_memory(
         f"a table of the neighbours of {network.agents:,} agents, of whom one has {largest - 1:,},",

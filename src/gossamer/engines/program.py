@@ -5,7 +5,9 @@ the seeds have keys: all settings of a block see the same samples, and a mini-ba
 The same programs run on one device and on many: `layout` says how their arrays are split.
 """
 
+from collections.abc import Iterable
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -54,14 +56,15 @@ def _is_known(name: str, value: Any) -> bool:
     return True
 
 
-def _unflatten_state(names: tuple[str, ...], arrays: tuple[Any, ...]) -> State:
+def _unflatten_state(names: tuple[str, ...], arrays: Iterable[Any]) -> State:
     state = object.__new__(State)  # a trace rebuilds hundreds of states: this is half as many calls as State(…)
-    object.__setattr__(state, "_arrays", dict(zip(names, arrays, strict=True)))
+    object.__setattr__(state, "_names", names)
+    object.__setattr__(state, "_arrays", tuple(arrays))
     return state
 
 
 # here and not in `core`, which imports no JAX
-jax.tree_util.register_pytree_node(State, lambda s: (tuple(s._arrays.values()), tuple(s._arrays)), _unflatten_state)
+jax.tree_util.register_pytree_node(State, attrgetter("_arrays", "_names"), _unflatten_state)
 
 
 class RunState(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gossamer.basics.progress import Say
-from gossamer.basics.sizes import free_memory, shown
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.tabulate import check_schedules
 from gossamer.core import InputError, schedules
 from gossamer.engines.agents import BLOCK
@@ -150,13 +150,8 @@ def fits(
     A rule that breaks the contract is refused, too: this is the first time that it is traced.
     """
     needs = forecast_memory(settings, problem, network, seeds, plan, width)
-    total, free = sum(need.bytes for need in needs), free_memory()
-    if total > free:
-        most = max(needs, key=lambda need: need.bytes)
-        raise InputError(
-            f"{most.what} needs about {shown(most.bytes)} of memory, but this machine has {shown(free)} free: lower "
-            f"{most.lower}."
-        )
+    total, most = sum([need.bytes for need in needs]), max(needs, key=lambda need: need.bytes)
+    refuse_beyond_memory(most.what, total, f"lower {most.lower}", most.bytes)
     return total
 
 
@@ -203,7 +198,7 @@ def _largest(counts: dict[str, int]) -> tuple[str, int]:
 
 def _count_bytes(tree: Any, item: int | None = None) -> float:
     """Return the bytes of all leaves, of `item` bytes a number or of their own."""
-    return float(sum(math.prod(np.shape(leaf)) * (item or leaf.dtype.itemsize) for leaf in jax.tree.leaves(tree)))
+    return float(sum([np.size(leaf) * (item or leaf.dtype.itemsize) for leaf in jax.tree.leaves(tree)]))
 
 
 class Stopwatch:
@@ -285,13 +280,15 @@ class Row:
 
     def cell(self) -> Cell:
         """Return the arrays that the store keeps."""
-        cell: dict[str, Any] = {f"metric/{name}": values for name, values in self.metrics.items()}
-        cell |= {f"end/{name}": np.float64(value) for name, value in self.ends.items()}
-        cell |= {f"state/{number}": leaf for number, leaf in enumerate(self.state)}
-        cell |= {name: np.int64(getattr(self, name)) for name in ENDS}
-        cell |= {"seconds": np.float64(self.seconds), "rounds": self.rounds}
-        cell |= {name: array for name in ("x", "bias") if (array := getattr(self, name)) is not None}
-        return {name: np.asarray(array) for name, array in cell.items()}
+        cell = {"rounds": self.rounds, "x": self.x, "seconds": np.asarray(self.seconds, np.float64)}
+        for name in ENDS:
+            cell[name] = np.asarray(getattr(self, name), np.int64)
+        if self.bias is not None:
+            cell["bias"] = self.bias
+        for group, values in (("metric", self.metrics), ("end", self.ends), ("state", dict(enumerate(self.state)))):
+            for name, value in values.items():
+                cell[f"{group}/{name}"] = np.asarray(value)
+        return cell
 
     def extend(self, later: "Row") -> "Row":
         """Return the run of this segment and a later one, in the state of the later."""
@@ -302,20 +299,20 @@ class Row:
     @staticmethod
     def of_cell(cell: Cell) -> "Row":
         """Return the segment of a cell."""
-        states = sum(name.startswith("state/") for name in cell)
-
-        def find_named(prefix: str) -> dict[str, np.ndarray]:
-            return {name.removeprefix(prefix): cell[name] for name in cell if name.startswith(prefix)}
-
+        groups: dict[str, dict[str, np.ndarray]] = {"metric": {}, "end": {}, "state": {}}
+        for name, array in cell.items():
+            group, _, key = name.partition("/")
+            if key:
+                groups[group][key] = array
         return Row(
             rounds=cell["rounds"],
-            metrics=find_named("metric/"),
-            ends={name: float(value) for name, value in find_named("end/").items()},
+            metrics=groups["metric"],
+            ends={name: float(value) for name, value in groups["end"].items()},
             diverged=int(cell["diverged"]),
             reached=int(cell["reached"]),
             stopped=int(cell["stopped"]),
             seconds=float(cell["seconds"]),
-            state=[cell[f"state/{number}"] for number in range(states)],
+            state=[groups["state"][str(number)] for number in range(len(groups["state"]))],
             x=cell["x"],
             bias=cell.get("bias"),
         )
@@ -409,9 +406,10 @@ def compute(
         newest: dict[RunId, Row] = {}
         if store.keeps:
             common = _cell_key(plan, network, layout, width, first, last, marks)
-            keys = {run: {"setting": names[run[0]], "seed": run[1], **common} for run in going}
-            stored = {run: store.get(keys[run]) for run in going}
-            newest = {run: Row.of_cell(cell) for run, cell in stored.items() if cell is not None}
+            for setting, seed in going:
+                keys[setting, seed] = key = {"setting": names[setting], "seed": seed, **common}
+                if (cell := store.get(key)) is not None:
+                    newest[setting, seed] = Row.of_cell(cell)
         missing = {run for run in going if run not in newest}
         at_end = last == plan.last
         ended(sum(at_end or row.ended_early for row in newest.values()))

@@ -127,6 +127,7 @@ def simulate(
     if x.shape != (problem.dim,):
         raise InputError(f"start must be {problem.dim} finite numbers, one common point, but has shape {x.shape}.")
     problem = dataclasses.replace(problem, start=x)  # pyright: ignore[reportArgumentType]
+    # all seeds in one block, as their number does not change in a run
     width = Width(1, len(seeds))
     for rule in rules:  # all of them, before the first one runs
         fits([Setting(rule, oracle)], problem, network, seeds, plan, width)

@@ -3,10 +3,8 @@
 A new network is one file here, and its import and its name below.
 """
 
-from gossamer.networks.availability import availability
 from gossamer.networks.comparison import NetworkComparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
-from gossamer.networks.deadline import deadline
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.drawn import random_matching, redrawn
 from gossamer.networks.equitopo import d_equistatic, od_equidyn, ou_equidyn, u_equistatic
@@ -33,6 +31,7 @@ from gossamer.networks.graphs import (
 from gossamer.networks.network import Network
 from gossamer.networks.registry import NETWORKS, make, of, options, register
 from gossamer.networks.sequences import every, sequence
+from gossamer.networks.timetables import availability, deadline
 from gossamer.networks.variants import asynchronous, attacked
 from gossamer.networks.weights import (
     WEIGHTS,

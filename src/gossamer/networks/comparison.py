@@ -3,7 +3,6 @@
 import inspect
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,48 +21,15 @@ EXACT = 1e-13
 
 @dataclass(frozen=True)
 class Compared:
-    """A network, its measures, and the disagreement of its agents after 0, 1, 2, … rounds."""
+    """A network, its measures by name, and the disagreement of its agents after 0, 1, 2, … rounds."""
 
     name: str
     network: Network
-    neighbors: float | None
+    measures: dict[str, Any]
+    """Costs, degrees, diameter, gap, and how fast agents agreed: `rounds` and `messages` are None if they did not."""
     disagreement: np.ndarray
     messages: np.ndarray
-    """The messages that an agent has sent by then, in the mean."""
-    target: float
-
-    @property
-    def rounds(self) -> int | None:
-        """The number of rounds until the target was met; None if it was not."""
-        return len(self.disagreement) - 1 if self.disagreement[-1] <= self.target else None
-
-    @property
-    def sent(self) -> float | None:
-        """The messages that an agent had sent by then; None if the target was not met."""
-        return None if self.rounds is None else float(self.messages[-1])
-
-    @property
-    def rate(self) -> float:
-        """The share of the disagreement that a round took away, in the mean of those measured; 1 if none is left."""
-        left = float(self.disagreement[-1])
-        return 1.0 if left < EXACT else 1 - left ** (1 / (len(self.disagreement) - 1))
-
-    def asdict(self) -> dict[str, Any]:
-        degrees = self.network.degrees
-        return {
-            "name": self.name,
-            "network": self.network.name,
-            "sends": self.network.traffic,
-            "degree": int(degrees.max()),
-            "mean_degree": float(degrees.mean()),
-            "diameter": self.network.diameter,
-            "gap": self.network.gap,
-            "effective_neighbors": self.neighbors,
-            "rate": self.rate,
-            "rounds": self.rounds,
-            "messages": self.sent,
-            "disagreement": self.disagreement.tolist(),
-        }
+    """The messages that an agent had sent by then, in the mean."""
 
 
 @dataclass(frozen=True)
@@ -80,25 +46,24 @@ class NetworkComparison:
 
     def asdict(self) -> dict[str, Any]:
         """Return the table as a dictionary, for a JSON file."""
-        head = {"agents": self.agents, "target": self.target}
-        return head | {"networks": [row.asdict() for row in self.rows], "left_out": self.left_out}
+        rows = [row.measures | {"disagreement": row.disagreement.tolist()} for row in self.rows]
+        return {"agents": self.agents, "target": self.target, "networks": rows, "left_out": self.left_out}
 
-    @cached_property
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """The head and the rows, as text."""
+        """Return the head and the rows, as text."""
+        keys = ("sends", "degree", "diameter", "gap", "effective_neighbors", "rate")
         head = ["network", "sends", "degree", "diameter", "ρ", "in effect", "rate", "rounds", "messages"]
         body = []
         for row in self.rows:
-            values = row.asdict()
-            rounds = f"> {self.limit:,}" if row.rounds is None else f"{row.rounds:,}"
-            messages = "–" if row.sent is None else f"{row.sent:,.0f}"
-            numbers = (values[key] for key in ("sends", "degree", "diameter", "gap", "effective_neighbors", "rate"))
+            found, sent = row.measures, row.measures["messages"]
+            numbers = (found[key] for key in keys)
             shown = ("–" if x is None else str(x) if isinstance(x, int) else f"{x:.3g}" for x in numbers)
-            body.append([row.name, *shown, rounds, messages])
+            rounds = f"> {self.limit:,}" if sent is None else f"{found['rounds']:,}"
+            body.append([row.name, *shown, rounds, "–" if sent is None else f"{sent:,.0f}"])
         return head, body
 
     def __str__(self) -> str:
-        head, body = self.cells
+        head, body = self.cells()
         table = Table(head, body, [False] + [True] * (len(head) - 1)).text()
         words = (
             f"{self.agents:,} agents. sends, degree: the others that an agent sends to in a round, and in all rounds;\n"
@@ -159,7 +124,8 @@ def compare(
                 left_out[name] = str(error)
                 continue
             rows.append(_measure(name, network, limit, goal, report))
-    rows.sort(key=lambda row: (math.inf if row.rounds is None else row.rounds, row.messages[-1], row.name))
+    # those that did not agree come last
+    rows.sort(key=lambda row: (row.measures["rounds"] or math.inf, row.messages[-1], row.name))
     return NetworkComparison(n, goal, limit, rows, left_out)
 
 
@@ -169,9 +135,24 @@ def _measure(name: str, network: Network, limit: int, goal: float, report: Repor
     left = measures.disagreement(
         mixer, network.agents, limit, goal, None, 0, lambda rounds: report(name, rounds, limit, None)
     )
-    rounds = len(left) - 1
+    rounds, rest = len(left) - 1, float(left[-1])
     if not network.changes or mixer.random:
         each = np.full(rounds, network.traffic)
     else:
         each = np.resize([mixer.sends(t) for t in range(min(mixer.period, rounds))], rounds)
-    return Compared(name, network, network.effective_neighbors(), left, np.append(0.0, np.cumsum(each)), goal)
+    messages, agreed = np.append(0.0, np.cumsum(each)), rest <= goal
+    found = {
+        "name": name,
+        "network": network.name,
+        "sends": network.traffic,
+        "degree": int(network.degrees.max()),
+        "mean_degree": float(network.degrees.mean()),
+        "diameter": network.diameter,
+        "gap": network.gap,
+        "effective_neighbors": network.effective_neighbors(),
+        # the share of the disagreement that a round takes away; 1 if all that is left is rounding
+        "rate": 1.0 if rest < EXACT else 1 - rest ** (1 / rounds),
+        "rounds": rounds if agreed else None,
+        "messages": float(messages[-1]) if agreed else None,
+    }
+    return Compared(name, network, found, left, messages)

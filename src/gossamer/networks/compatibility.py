@@ -30,7 +30,22 @@ def suits(rule: Any, network: Network) -> None:
             f"only. For directed graphs there are {others}; or use an undirected network."
         )
     if rule.lowest is not None:
-        _check_spectrum(rule, network)
+        if network.changes:
+            raise InputError(
+                f"{rule.name} combines two rounds and needs the same mixing matrix in all of them, but {network.name} "
+                "changes. Use a static network, or a rule that tracks, such as biased-dmt or gt-dsgd."
+            )
+        if not network.symmetric:
+            raise InputError(
+                f"{rule.name} needs a symmetric mixing matrix, but that of {network.name} is not. Use an undirected "
+                "graph, or a rule that tracks, such as biased-dmt or gt-dsgd."
+            )
+        # eigenvalues are exact up to rounding only
+        if network.lowest <= rule.lowest + 1e-9:
+            raise InputError(
+                f"{rule.name} needs all eigenvalues of the mixing matrix above {rule.lowest:.4g}, but the lowest of "
+                f'{network.name} is {network.lowest:.4g}, and it would not converge. Use weights="lazy", ½(I + W).'
+            )
     elif rule.static and network.changes:
         kept, other = "running sums of what its neighbours sent", "an uncompressed rule, such as biased-dmt"
         if rule.tree:
@@ -72,22 +87,3 @@ def _check_messages(rule: Any, aggregator: Any, network: Network) -> None:
                 f"{aggregator} needs {aggregator.fewest} messages, an agent's own among them, but on {network.name} "
                 f"agent {agent} has {heard[agent]}. Trim less, or take aggregators.clipped() or more links."
             )
-
-
-def _check_spectrum(rule: Any, network: Network) -> None:
-    """Raise InputError unless there is one symmetric matrix with a spectrum above the bound of the rule."""
-    if network.changes:
-        raise InputError(
-            f"{rule.name} combines two rounds and needs the same mixing matrix in all of them, but {network.name} "
-            "changes. Use a static network, or a rule that tracks, such as biased-dmt or gt-dsgd."
-        )
-    if not network.symmetric:
-        raise InputError(
-            f"{rule.name} needs a symmetric mixing matrix, but that of {network.name} is not. Use an undirected graph, "
-            "or a rule that tracks, such as biased-dmt or gt-dsgd."
-        )
-    if network.lowest <= rule.lowest + 1e-9:
-        raise InputError(
-            f"{rule.name} needs all eigenvalues of the mixing matrix above {rule.lowest:.4g}, but the lowest of "
-            f'{network.name} is {network.lowest:.4g}, and it would not converge. Use weights="lazy", ½(I + W).'
-        )

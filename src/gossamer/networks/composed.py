@@ -49,6 +49,7 @@ def spanning_tree(
     n = whole("spanning_tree(agents)", agents)
     first = whole("spanning_tree(root)", root, least=0, most=n - 1, advice=f"The agents are 0 … {n - 1}.")
     network = _make_undirected("spanning_tree(of)", of, n, "agents", nodes)
+    # breadth first: a path from the root to an agent is as short as in the network
     order, before = csgraph.breadth_first_order(_adjacency(network), first, directed=False)
     child = order[1:]
     shown = call_name("spanning_tree", n, weights=weights)

@@ -75,7 +75,14 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     R = None if row is None else _check_stochastic(row, "row")
     C = None if column is None else _check_stochastic(column, "column")
     if R is not None and C is not None:
-        _check_same_links(R, C)
+        if R.shape != C.shape:
+            raise InputError(f"row and column must have the same shape, but have {R.shape} and {C.shape}.")
+        i, j = find_links(R.astype(bool) != C.astype(bool))
+        if len(i):
+            raise InputError(
+                f"row and column must have the same links, but only one of row[{i[0]}, {j[0]}] and "
+                f"column[{i[0]}, {j[0]}] is 0. Leave one of them out for equal shares on the links of the other."
+            )
     known = C if R is None else R
     if known is None:
         raise InputError("from_matrices needs row=R, column=C or both, but got neither.")
@@ -95,6 +102,7 @@ def heard_links(graph: "nx.DiGraph", nodes: list | None = None) -> sp.csr_array:
 
 def shares(heard: sp.csr_array) -> Directed:
     """Return equal shares on these links: R by in-degrees, C by out-degrees."""
+    # an agent keeps a share of its own, so that it counts in both of its degrees
     everyone = sp.csr_array(heard + sp.eye_array(size(heard)))
     received, sent = (np.asarray(everyone.sum(axis=axis)).ravel() for axis in (1, 0))
     row, column = sp.diags_array(1 / received) @ everyone, everyone @ sp.diags_array(1 / sent)
@@ -106,6 +114,7 @@ def check_strongly_connected(heard: sp.csr_array, what: str, names: Sequence | N
     from scipy.sparse import csgraph
 
     n = size(heard)
+    # everyone reaches everyone if agent 0 reaches all and all reach agent 0
     for forward, links in ((True, heard.T), (False, heard)):
         reached = csgraph.breadth_first_order(sp.csr_array(links), 0, return_predecessors=False)
         if len(reached) == n:
@@ -141,14 +150,3 @@ def _check_stochastic(matrix: Any, line: str) -> sp.csr_array:
             "values may go round in a circle, and push-sum and tracking do not converge. Use ½(I + W)."
         )
     return copy
-
-
-def _check_same_links(row: sp.csr_array, column: sp.csr_array) -> None:
-    if row.shape != column.shape:
-        raise InputError(f"row and column must have the same shape, but have {row.shape} and {column.shape}.")
-    i, j = find_links(row.astype(bool) != column.astype(bool))
-    if len(i):
-        raise InputError(
-            f"row and column must have the same links, but only one of row[{i[0]}, {j[0]}] and column[{i[0]}, {j[0]}] "
-            "is 0. Leave one of them out for equal shares on the links of the other."
-        )

@@ -44,6 +44,7 @@ class Draws(NamedTuple):
 
     def split(self) -> "tuple[Draws, Draws]":
         """Return the draws below two new keys."""
+        # the counters 0 and 1, as `jax.random.split` takes them
         a, b = self._encrypt(np.arange(2, dtype=np.uint32))
         return Draws(self.xp, a[:1], b[:1]), Draws(self.xp, a[1:], b[1:])
 
@@ -188,6 +189,7 @@ class Redrawn(Drawn):
     def at(self, t: Any, over: MatrixName, xp: Any = np) -> Full:
         n = self.agents
         drawn = Draws.of_round(xp, self.seed, t).uniform((n, n))
+        # one draw a pair, for both directions
         above = xp.triu(drawn < xp.asarray(self.probability).astype(np.float32), 1)
         linked = above | above.T
         degrees = linked.sum(axis=1)

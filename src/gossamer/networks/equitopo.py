@@ -74,6 +74,7 @@ def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) ->
     problem = f"{where}({n}, {d}) gave no connected graph"
     way_out = f"All distances and {n} had a common divisor. Use degree {d + 2}, or another seed."
     steps = draw_until(lambda steps: math.gcd(n, *map(int, steps)) == 1, draw, seed, problem, way_out)
+    # a transpose goes the other way round
     ways = np.append(steps, n - steps) if both_ways else steps
     weights = np.bincount(ways, minlength=n) * ((n - 1) / n / len(ways))
     weights[0] = 1 / n

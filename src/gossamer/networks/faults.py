@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,20 +53,12 @@ def failing(network: Network, links: float = 0.0, agents: float = 0.0, seed: int
     if not down and not asleep:
         return network
     rates = "".join(f", {what}={rate:g}" for what, rate in (("links", down), ("agents", asleep)) if rate)
-    name = f"failing({network.name}{rates}, seed={key})"
-    return Network(
-        name, network.agents, fail(network.mixer, network.agents, down, asleep, int(key)), names=network.names
-    )
-
-
-def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixer:
-    """Return this mixer with faults."""
-    rates = np.asarray(links, np.float64), np.asarray(asleep, np.float64)
+    name, n = f"failing({network.name}{rates}, seed={key})", network.agents
 
     def faults(explicit: Any) -> Mixer:
-        return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, explicit.is_symmetric)
+        return Faults(n, explicit, np.asarray(down), np.asarray(asleep), key, asleep > 0, explicit.is_symmetric)
 
-    return each_round(base, faults)
+    return Network(name, n, each_round(network.mixer, faults), names=network.names)
 
 
 def each_round(base: Any, mended: Callable[[Any], Mixer]) -> Mixer:
@@ -127,6 +119,10 @@ class Mended(Drawn):
                 explicit = self.base
         return _mend(explicit, lambda i, j: self.up(t, xp, i, j) | (i == j), columns, xp)
 
+    @property
+    def inner(self) -> tuple[Mixer, ...]:
+        return (self.base,)
+
     def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
         return self.base.awake(t, xp)
 
@@ -142,22 +138,6 @@ class Mended(Drawn):
     def doubly(self) -> bool:
         return self.symmetric
 
-    @property
-    def sleeps(self) -> bool:
-        return self.base.sleeps
-
-    @property
-    def period(self) -> int:
-        return self.base.period
-
-    @property
-    def timetabled(self) -> bool:
-        return self.base.timetabled
-
-    @property
-    def closes(self) -> float | None:
-        return self.base.closes
-
     @functools.cached_property
     def is_symmetric(self) -> bool:
         return self.symmetric
@@ -168,15 +148,10 @@ class Chances(Mended):
 
     seed: UInt[Any, ""]
 
-    if TYPE_CHECKING:  # fields or properties
-
-        @property
-        def links(self) -> Any:
-            """The chance that a link is down."""
-
-        @property
-        def asleep(self) -> Any:
-            """The chance that an agent sleeps."""
+    @property
+    @abc.abstractmethod
+    def rates(self) -> tuple[float, float]:
+        """The chance that a link is down, and the chance that an agent sleeps."""
 
     def chance(self, t: Any, xp: Any, i: Any, j: Any) -> Float[Any, "..."]:
         """Draw a number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
@@ -193,14 +168,6 @@ class Chances(Mended):
         return self.chance_up * self.base.sends(t)
 
     @property
-    def traffic(self) -> float:
-        return self.chance_up * self.base.traffic
-
-    @property
-    def pace(self) -> float:
-        return self.base.pace
-
-    @property
     def spacing(self) -> int:
         """The number of rounds after which the links that fail are drawn independently."""
         return self.base.spacing if isinstance(self.base, Chances) else 1
@@ -208,10 +175,11 @@ class Chances(Mended):
     @property
     def chance_up(self) -> float:
         """The chance that a link is up and both its ends are awake."""
-        return (1 - float(self.links)) * (1 - float(self.asleep)) ** 2
+        links, asleep = self.rates
+        return (1 - links) * (1 - asleep) ** 2
 
     def active(self, t: int) -> float:
-        return (1 - float(self.asleep)) * self.base.active(t)
+        return (1 - self.rates[1]) * self.base.active(t)
 
     def contraction(self, agents: int) -> float:
         if isinstance(self.base, Matching):
@@ -241,8 +209,9 @@ class Chances(Mended):
         apart = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
         squares = sp.csr_array(apart.multiply(apart))
         shared = sp.csr_array(2 * (sp.diags_array(np.asarray(squares.sum(axis=1)).ravel()) - squares))
-        m, awake = self.chance_up, 1 - float(self.asleep)
-        c = (1 - float(self.links)) ** 2 * awake**3 * (1 - awake)
+        links, asleep = self.rates
+        m, awake = self.chance_up, 1 - asleep
+        c = (1 - links) ** 2 * awake**3 * (1 - awake)
 
         def whole() -> sp.csr_array:
             square = sp.csr_array(laplacian @ laplacian)
@@ -257,7 +226,7 @@ class Chances(Mended):
 
 @mixer("base", "links", "asleep", "seed")
 class Faults(Chances):
-    """Links that are down and agents that sleep, each by itself and anew in each round; make it with `fail`."""
+    """Links that are down and agents that sleep, each by itself and anew in each round; make it with `failing`."""
 
     kind: ClassVar[str] = "faults"
     agents: int
@@ -270,6 +239,10 @@ class Faults(Chances):
     sleeping: bool
     """True if `asleep` is above 0."""
     symmetric: bool
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        return float(self.links), float(self.asleep)
 
     def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
         base = self.base.awake(t, xp)
@@ -286,7 +259,7 @@ class Faults(Chances):
 
     @property
     def sleeps(self) -> bool:
-        return self.sleeping or self.base.sleeps
+        return self.sleeping or super().sleeps
 
 
 def unit(words: Any) -> Float[Any, "..."]:
@@ -310,6 +283,7 @@ def _mend(given: Explicit, up: Any, columns: bool, xp: Any) -> Explicit:
             everyone = xp.arange(len(lost), dtype=np.int32)
             kept_rows, lost_rows = _divide(rows, up(*xp.broadcast_arrays(hubs[:, None], everyone)), xp)
             lost = lost + lost_rows.sum(axis=0) if columns else put(lost, hubs, lost_rows.sum(axis=1))
+            # what a hub keeps stands on the diagonal of its dense row, not in the table
             rest = _with_own(kept, put(lost, hubs, 0), xp)
             return Hubs(rest, hubs, add(kept_rows, (xp.arange(len(hubs)), hubs), lost[hubs]))
 

@@ -264,6 +264,7 @@ def _from_matrix(matrix: Any, weights: str | None, name: str) -> Network:
             )
         check_one_part(links, "network")
         return graphs.from_links(join_links(matrix.shape[0], *find_links(links)), weights, name)
+    # the sums say whether the weights are for a directed network
     straight = [line for line in ("row", "column") if abs(worst_sum(entries, line)[1] - 1) <= 1e-8]
     if len(straight) == 1:
         return digraphs.from_matrices(**{straight[0]: matrix}, name=name)

@@ -91,6 +91,7 @@ def _strip_factors(n: int, k: int) -> int:
 def _simple_base(n: int, k: int) -> list[sp.csr_array]:
     if _strip_factors(n, k) == 1:
         return _cube(n, k)
+    # the largest group comes first, because the others wait for its mean
     digits = list(_digits(n, k + 1))
     ends = np.cumsum([0, *(a * power for a, power in digits)])
     groups = [np.arange(*pair) for pair in itertools.pairwise(ends)]
@@ -128,12 +129,11 @@ def _hand_on(group: np.ndarray, a: int, others: np.ndarray, k: int) -> list[tupl
     meet = sp.csr_array(share * sp.kron(np.ones((1, a)), sp.eye_array(m)))
     kept = sp.diags_array(np.append(np.full(m, 1 - a * share), np.full(a * m, 1 - share)))
     meeting = sp.csr_array(sp.block_array([[None, meet], [meet.T, None]]) + kept)
-    cliques = [sp.coo_array(np.full((size, size), 1 / size)) for size in _clique_sizes(len(idle), k + 1)]
+    cliques = []
+    for first in range(0, len(idle), k + 1):
+        members = min(k + 1, len(idle) - first)
+        cliques.append(sp.coo_array(np.full((members, members), 1 / members)))
     return [(np.append(others, met), meeting), *([(idle, sp.csr_array(sp.block_diag(cliques)))] if cliques else [])]
-
-
-def _clique_sizes(n: int, most: int) -> list[int]:
-    return [most] * (n // most) + [n % most] * (n % most > 0)
 
 
 def _cube(n: int, k: int) -> list[sp.csr_array]:

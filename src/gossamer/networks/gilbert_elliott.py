@@ -82,6 +82,7 @@ def _bridges(p: float, q: float) -> Float[np.ndarray, "levels 2 2"]:
     levels = 1 if not lam else max(1, math.ceil(math.log2(math.log(RESOLVED) / math.log(abs(lam)))))
     stationary = np.array([q, p]) / (p + q)
 
+    # the chance of each state after so many rounds, by the state now
     def after(rounds: int) -> np.ndarray:
         return stationary + lam**rounds * (np.eye(2) - stationary)
 
@@ -110,13 +111,9 @@ class Bursts(Chances):
     symmetric: bool
 
     @property
-    def asleep(self) -> float:
-        return 0.0
-
-    @property
-    def links(self) -> float:
+    def rates(self) -> tuple[float, float]:
         good, bad = map(float, self.loss)
-        return good + float(self.stationary) * (bad - good)
+        return good + float(self.stationary) * (bad - good), 0.0
 
     @property
     def spacing(self) -> int:

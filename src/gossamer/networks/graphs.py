@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.basics.sizes import refuse_beyond_memory
+from gossamer.basics.text import some
 from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.mixers import Directed, Mean, Mixer, Shifts, choose
 from gossamer.networks.network import Network, call_name
@@ -216,17 +217,17 @@ def arrange(network: Network, names: Sequence[str] | None) -> Network:
     if set(own) == set(numbers) and not any(one.removeprefix("-").isdecimal() for one in wanted):
         wanted = numbers
     if set(own) != set(wanted):
+        in_graph, in_data = sorted(set(own) - set(wanted)), sorted(set(wanted) - set(own))
         folded = {name.casefold(): name for name in own}
-        alike = {
-            name: folded[close[0]]
-            for name in sorted(set(wanted) - set(own))
-            if (close := difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75))
-        }
-        meant = "".join(f"{name!r} in the data: did you mean {node!r}? " for name, node in [*alike.items()][:SHOWN])
+        meant = []
+        for name in in_data:
+            if close := difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75):
+                meant.append(f"{name!r} in the data: did you mean {folded[close[0]]!r}? ")
         raise InputError(
             "the nodes of the network and the agents of the data have other names. In the graph but not in the data: "
-            f"{_some(set(own) - set(wanted))}; in the data but not in the graph: {_some(set(wanted) - set(own))}. "
-            f"{meant}Use one name for each: mend the data, or the graph, in its file or with networkx.relabel_nodes."
+            f"{some(in_graph, SHOWN) or 'none'}; in the data but not in the graph: {some(in_data, SHOWN) or 'none'}. "
+            f"{''.join(meant[:SHOWN])}Use one name for each: mend the data, or the graph, in its file or with "
+            "networkx.relabel_nodes."
         )
     if own == wanted or len(own) != len(wanted):  # two nodes of one name: the number of agents is refused later
         return network
@@ -266,12 +267,6 @@ def _reorder(matrix: Any, order: list[int]) -> sp.csr_array:
     moved = sp.csr_array(sp.csr_array(matrix)[order, :][:, order])
     moved.sort_indices()
     return moved
-
-
-def _some(names: set[str]) -> str:
-    """Return some of these names, and how many there are if they are more."""
-    shown = ", ".join(sorted(names)[:SHOWN]) or "none"
-    return f"{shown}, … ({len(names):,} in all)" if len(names) > SHOWN else shown
 
 
 def from_matrix(matrix: Any, *, name: str | None = None) -> Network:

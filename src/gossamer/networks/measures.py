@@ -274,10 +274,12 @@ def disagreement(
         x = x.reshape(agents, -1)
     x = x - x.mean(axis=0)
     first = float(np.linalg.norm(x))
+    # agents that agree at the start go on agreeing
     if first == 0:
         return np.zeros(1)
     mix, shares, left = products(mixer), np.ones((agents, 1)), [1.0]
     for t in range(t_end):
+        # push-sum divides by what C makes of the ones
         x, shares = mix(t, x), shares if mixer.doubly else mix(t, shares)
         left.append(float(np.linalg.norm(x / shares)) / first)
         if left[-1] <= goal:

@@ -41,7 +41,11 @@ def mixer(*leaves: str) -> Callable[[M], M]:
 
 
 class Mixer(abc.ABC):
-    """The weights of all rounds. The defaults are those of one doubly stochastic W, the same in every round."""
+    """The weights of all rounds. The defaults are those of one doubly stochastic W, the same in every round.
+
+    A mixer may stand around others, its `inner` ones: a sequence around those that take turns, faults around what
+    fails. It is random, has sleepers or follows a timetable if one of these does.
+    """
 
     kind: ClassVar[str]
     changes: ClassVar[bool] = False
@@ -74,14 +78,19 @@ class Mixer(abc.ABC):
         return self
 
     @property
+    def inner(self) -> "tuple[Mixer, ...]":
+        """The mixers that this one stands around."""
+        return ()
+
+    @property
     def timetabled(self) -> bool:
         """True if agents come and go by a timetable, so that the rounds of a period differ in what is sent."""
-        return False
+        return any(one.timetabled for one in self.inner)
 
     @property
     def closes(self) -> float | None:
         """The seconds after which every round closes; None if rounds wait for all messages."""
-        return None
+        return next((one.closes for one in self.inner if one.closes is not None), None)
 
     def translations(self) -> "list[Shifts]":
         """Return the rounds if all are sums of translations of one group, so that agents are alike; else []."""
@@ -101,32 +110,32 @@ class Mixer(abc.ABC):
     @property
     def traffic(self) -> float:
         """The mean of `sends` over all rounds."""
-        return self.sends(0)
+        return sum(map(self.sends, range(self.period))) / self.period
 
     @property
     def pace(self) -> float:
         """The share of rounds with any gossip."""
-        return float(self.sends(0) > 0)
+        return sum(self.sends(t) > 0 for t in range(self.period)) / self.period
 
     @property
     def doubly(self) -> bool:
         """True if every round is doubly stochastic."""
-        return True
+        return all(one.doubly for one in self.inner)
 
     @property
     def random(self) -> bool:
         """True if rounds are drawn at random."""
-        return False
+        return any(one.random for one in self.inner)
 
     @property
     def period(self) -> int:
         """The number of rounds after which the matrices repeat, or their distributions if they are drawn."""
-        return 1
+        return math.lcm(*(one.period for one in self.inner))
 
     @property
     def sleeps(self) -> bool:
         """True if agents may sleep."""
-        return False
+        return any(one.sleeps for one in self.inner)
 
     def active(self, t: int) -> float:
         """Return the share of agents that are awake in round t, expected if they are drawn."""
@@ -246,6 +255,7 @@ class Neighbours(Mixer):
         n, counts = size(matrix), np.diff(matrix.indptr)
         rows = np.arange(n).repeat(counts)
         place = np.arange(matrix.nnz) - matrix.indptr[:-1].repeat(counts)
+        # padded with the agent itself, so that a gather stays inside
         indices = np.tile(np.arange(n, dtype=np.int32)[:, None], (1, counts.max()))
         weights = np.zeros(indices.shape)
         indices[rows, place], weights[rows, place] = matrix.indices, matrix.data
@@ -346,6 +356,7 @@ def choose(matrix: sp.csr_array) -> Mixer:
     if matrix.nnz == n * n and np.abs(matrix.data * n - 1).max() < 1e-12:
         return Mean(n)  # costs n, where a matrix would cost n²
     widths = np.append(0, np.unique(counts))  # only here does the number of hubs change
+    # the rows that are longer than each width
     hubs = n - np.searchsorted(counts, widths, side="right")
     costs = np.where(hubs * n <= DENSE_LIMIT**2, GATHER * widths + hubs, np.inf)
     best = int(costs.argmin())

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from gossamer.attacks import Attack
 from gossamer.basics.arrays import array_of
 from gossamer.basics.pytrees import flatten, pytree
+from gossamer.basics.text import plural
 from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
 from gossamer.networks.measures import EXACT_AGENTS
@@ -199,6 +200,7 @@ class Network:
         i = whole("agent", agent, least=0, most=self.agents - 1)
         if self._sends is None:
             return np.delete(np.arange(self.agents), i)
+        # column i holds whom agent i sends to
         first, last = self._sends.indptr[i : i + 2]
         return self._sends.indices[first:last].astype(np.int64)
 
@@ -237,20 +239,16 @@ class Network:
             )
 
     def __repr__(self) -> str:
-        text = f"{self.name}: {_count(self.agents, 'agent')}"
+        text = f"{self.name}: {plural(self.agents, 'agent')}"
         # JAX prints networks whose leaves are tracers or placeholders, which have no values.
         if not all(isinstance(leaf, np.ndarray) for leaf in flatten(self)[0]):
             return text
-        text += f", {_count(self.links, 'link')}"
+        text += f", {plural(self.links, 'link')}"
         if not self.mixer.doubly:
             return f"{text}, row- and column-stochastic"
         few = self.agents <= (PRINTED_AGENTS if self.changes else EXACT_AGENTS)
         cheap = few or isinstance(self.mixer, Mean | Shifts) or "gap" in self.__dict__
         return text + (f", ρ = {self.gap:.3g}" if cheap else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + "s" * (number != 1)
 
 
 def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
@@ -262,12 +260,17 @@ def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int |
     return f"{kind}({', '.join(parts)})"
 
 
-def check_plain(where: str, network: Any) -> None:
-    """Raise InputError if this is not a network, or one with attackers, which must be added last."""
+def check_network(where: str, network: Any) -> None:
+    """Raise InputError if this is not a network."""
     if not isinstance(network, Network):
         raise InputError(
             f"{where}(network) must be a network, but is {type(network).__name__}. Make one first, such as "
             "networks.ring(20)."
         )
+
+
+def check_plain(where: str, network: Any) -> None:
+    """Raise InputError if this is not a network, or one with attackers, which must be added last."""
+    check_network(where, network)
     if network.attack is not None:
         raise InputError(f"{where} is given {network.name}: let networks.attacked stand around all the others.")

@@ -1,36 +1,22 @@
 """Networks by name and from whatever else a user gives, for spec files, the command line and function arguments."""
 
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.core import InputError, Registry, brief, flag, nearest, whole
+from gossamer.core import InputError, Registry, brief, check_keys, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
-from gossamer.networks.availability import availability as timetable
-from gossamer.networks.deadline import deadline as closing
 from gossamer.networks.drawn import seed_leaf
 from gossamer.networks.files import from_file, is_network_file
 from gossamer.networks.gilbert_elliott import gilbert_elliott as bursts
 from gossamer.networks.graphs import arrange
 from gossamer.networks.network import Network
+from gossamer.networks.timetables import availability as timetable
+from gossamer.networks.timetables import deadline as closing
 from gossamer.networks.weights import is_graph
-
-COMMON = (
-    "every",
-    "links_down",
-    "agents_asleep",
-    "failure_seed",
-    "gilbert_elliott",
-    "availability",
-    "deadline",
-    "attack",
-    "asynchronous",
-)
-"""The options that every network has: local steps, faults, attackers and asynchrony."""
 
 
 def _sequence(agents: int, of: list[dict[str, Any]], nodes: Sequence[str] | None = None) -> Network:
@@ -90,13 +76,8 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
     """
     known = options(name)
     n = whole(f"{name}: agents", agents)
-    for key in values:
-        if key not in known:
-            raise InputError(f"{name} has no option {brief(key)}; {nearest(key, known)}")
+    check_keys(name, values, known, [key for key in _needed(NETWORKS[name]) if key in known])
     common = {key: values.pop(key) for key in COMMON if key in values}
-    for key, parameter in inspect.signature(NETWORKS[name]).parameters.items():
-        if key != "agents" and parameter.default is parameter.empty and key not in values:
-            raise InputError(f"{name} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
     if name in READERS:
         values["nodes"] = nodes
     # arranged before faults and attackers, whose numbers are those of the agents
@@ -138,37 +119,36 @@ def _wrap(
     seed = int(seed_leaf(f"{name}: failure_seed", failure_seed))
     steps = whole(f"{name}: every", every)
     network = faults.failing(network, down, asleep, seed)
-    network = _apply(name, bursts, network, gilbert_elliott)
+    network = _apply(f"{name}: gilbert_elliott", bursts, network, gilbert_elliott)
     if availability is not None:
-        if not isinstance(availability, str | os.PathLike):
-            raise InputError(f"{name}: availability must be the path of a CSV file, but is {brief(availability)}.")
         network = timetable(network, availability, nodes)
     if isinstance(deadline, Mapping) and "clock" not in deadline:
         raise InputError(
             f"{name}: deadline needs a clock, which says who is late: add a section [clock] to the spec, or, in "
             "Python, the key clock, made by gossamer.clock(…)."
         )
-    network = _apply(name, closing, network, deadline)
+    network = _apply(f"{name}: deadline", closing, network, deadline)
     network = sequences.every(network, steps)
-    network = network if attack is None else variants.apply_attack(network, attack)
+    network = _apply(f"{name}: attack", variants.attacked, network, attack)
     return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network
 
 
-def _apply(name: str, law: Callable[..., Network], network: Network, given: Any) -> Network:
+COMMON = tuple(inspect.signature(_wrap).parameters)[3:]
+"""The options that every network has: local steps, faults, attackers and asynchrony."""
+
+
+def _apply(where: str, law: Callable[..., Network], network: Network, given: Any) -> Network:
     """Return the network under a law that changes it, with the options of a spec's table; without one, as it is."""
     if given is None:
         return network
-    key, known = law.__name__, dict(inspect.signature(law).parameters)
-    del known["network"]
-    if not isinstance(given, Mapping):
-        raise InputError(f"{name}: {key} must be a table of {', '.join(known)}, but is {brief(given)}.")
-    for option in given:
-        if option not in known:
-            raise InputError(f"{name}: {key} has no option {brief(option)}; {nearest(option, known)}")
-    for option, parameter in known.items():
-        if parameter.default is parameter.empty and option not in given:
-            raise InputError(f"{name}: {key} needs {option}, which is missing. It takes: {', '.join(known)}.")
+    # the first argument of a law is the network
+    check_keys(where, given, [*inspect.signature(law).parameters][1:], _needed(law)[1:])
     return law(network, **given)
+
+
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """Return the arguments that have no default."""
+    return [key for key, one in inspect.signature(function).parameters.items() if one.default is one.empty]
 
 
 def of(given: Any, agents: int, *, counted: str = "agents", names: Sequence[str] | None = None) -> Network:
@@ -182,6 +162,7 @@ def of(given: Any, agents: int, *, counted: str = "agents", names: Sequence[str]
     n = whole("the number of agents", agents)
     if isinstance(given, Network):
         network = given
+    # a registered name wins over a file of the same name
     elif is_network_file(given) and given not in NETWORKS:
         network = from_file(given, nodes=names)
     elif isinstance(given, str):

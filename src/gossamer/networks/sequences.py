@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +25,6 @@ from gossamer.networks.weights import (
     clean,
     is_graph,
     metropolis,
-    size,
 )
 
 LONGEST_PERIOD = 100_000
@@ -80,43 +79,24 @@ class Cycle(Changing):
         return functools.reduce(lambda a, b: sp.csr_array(a + b), known) if len(known) == len(unions) else None
 
     @property
-    def doubly(self) -> bool:
-        return all(one.doubly for one in self.rounds)
-
-    @property
-    def random(self) -> bool:
-        return any(one.random for one in self.rounds)
+    def inner(self) -> tuple[Mixer, ...]:
+        return self.rounds
 
     @property
     def period(self) -> int:
-        return math.lcm(self.stride * self.turns, *(one.period for one in self.rounds))
-
-    @property
-    def sleeps(self) -> bool:
-        return any(one.sleeps for one in self.rounds)
+        return math.lcm(self.stride * self.turns, super().period)
 
     def active(self, t: int) -> float:
         return self.last_turn(t).active(t)
 
-    @property
-    def timetabled(self) -> bool:
-        return any(one.timetabled for one in self.rounds)
-
-    @property
-    def closes(self) -> float | None:
-        return next((one.closes for one in self.rounds if one.closes is not None), None)
-
+    # Without a timetable each turn counts alike, and a period of a billion rounds needs no walk through them.
     @property
     def traffic(self) -> float:
-        if self.timetabled:  # which mixer has its turn when who is there
-            return sum(map(self.sends, range(self.period))) / self.period
-        return sum(one.traffic for one in self.rounds) / self.turns
+        return super().traffic if self.timetabled else sum(one.traffic for one in self.rounds) / self.turns
 
     @property
     def pace(self) -> float:
-        if self.timetabled:
-            return sum(self.sends(t) > 0 for t in range(self.period)) / self.period
-        return sum(one.pace for one in self.rounds) / self.turns
+        return super().pace if self.timetabled else sum(one.pace for one in self.rounds) / self.turns
 
     @functools.cached_property
     def is_symmetric(self) -> bool:
@@ -160,9 +140,10 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
                 f"sequence(rounds)[{k}] has {agents} agents, but rounds[0] has {n}: all rounds must have the same "
                 "agents. A graph must list all of them; one without links stands alone."
             )
+    # a sequence inside steps on with each of its own turns, not with each round
     cycle = Cycle(n, tuple(turn.slower(len(turns)) for _, turn in turns), len(turns))
     _check_period("sequence(rounds)", cycle.period)
-    _check_union(cycle, names)
+    _check_cycle(cycle, names)
     shown = [turn.name if isinstance(turn, Network) else type(turn).__name__ for turn in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
     return Network(name or f"sequence({short})", n, cycle, names=names)
@@ -181,7 +162,7 @@ def every(network: Network, rounds: int) -> Network:
     cycle = Cycle(network.agents, (network.mixer.slower(k),), k)
     if cycle.timetabled:  # agents may never be there when there is gossip
         _check_period("every(network)", cycle.period)
-        _check_union(cycle, network.names)
+        _check_cycle(cycle, network.names)
     return Network(f"every({network.name}, {k})", network.agents, cycle, names=network.names)
 
 
@@ -214,6 +195,7 @@ def _read_turn(k: int, given: Any, names: tuple[str, ...] | None) -> tuple[int, 
             matrix = as_matrix(given)
             check_doubly_stochastic(matrix)
             return matrix.shape[0], choose(clean(matrix))
+        # agents are the nodes in the order of the first round that names them
         place = {str(node): node for node in given}
         order = [place[name] for name in names or ()]
         if given.is_directed():
@@ -225,19 +207,21 @@ def _read_turn(k: int, given: Any, names: tuple[str, ...] | None) -> tuple[int, 
         raise InputError(f"sequence(rounds)[{k}]: {error}") from None
 
 
-def _check_union(cycle: Cycle, names: tuple[str, ...] | None) -> None:
+def check_union(mixer: Mixer, what: str, names: Sequence[str] | None) -> None:
+    """Raise InputError if the links of all rounds leave agents apart."""
+    union = mixer.union()
+    if union is not None:
+        (check_one_part if mixer.doubly else check_strongly_connected)(union, what, names)
+
+
+def _check_cycle(cycle: Cycle, names: tuple[str, ...] | None) -> None:
     """Raise InputError if the rounds leave agents apart or only move values about."""
-    union = cycle.union()
-    what = "the union of all rounds"
-    if union is None:
+    check_union(cycle, "the union of all rounds", names)
+    if not cycle.doubly or cycle.union() is None:
         return
-    if not cycle.doubly:
-        check_strongly_connected(union, what, names)
-        return
-    check_one_part(union, what, names)
     if cycle.random or all(turn.sparse(t).diagonal().min() > 0 for t, turn in enumerate(cycle.rounds)):
         return  # with a positive diagonal no round undoes what another has averaged
-    product = sp.csr_array(sp.eye_array(size(union)))
+    product = sp.csr_array(sp.eye_array(cycle.agents))
     for t in range(cycle.period):
         product = sp.csr_array(cycle.sparse(t) @ product)
     check_averages(product)

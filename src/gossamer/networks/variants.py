@@ -8,12 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.attacks import KINDS, Attack, alie_scale, chosen, scale_of
-from gossamer.core import InputError, brief, nearest
+from gossamer.core import InputError
 from gossamer.networks.graphs import from_links, from_matrix
-from gossamer.networks.network import Network
+from gossamer.networks.network import Network, check_network
 from gossamer.networks.weights import check_one_part
-
-ATTACK_OPTIONS = ("how", "agents", "share", "scale")
 
 
 def attacked(
@@ -34,8 +32,7 @@ def attacked(
 
     Reference: G. Baruch, M. Baruch and Y. Goldberg, "A little is enough", NeurIPS 2019, arXiv 1902.06156.
     """
-    if not isinstance(network, Network):
-        raise InputError(f"attacked(network) must be a network, but is {brief(network)}. Make one first.")
+    check_network("attacked", network)
     if network.attack is not None:
         raise InputError(f"{network.name} is attacked already: name all attackers in one call.")
     number = scale_of("attacked", how, scale, KINDS)
@@ -49,16 +46,6 @@ def attacked(
     return dataclasses.replace(network, name=f"attacked({network.name}, {attack})", attack=attack)
 
 
-def apply_attack(network: Network, given: Any) -> Network:
-    """Return the network with the attack of a spec's table, such as { how = "flip", share = 0.2 }."""
-    if not isinstance(given, dict):
-        raise InputError(f'attack must be a table, such as {{ how = "flip", share = 0.2 }}, but is {brief(given)}.')
-    for key in given:
-        if key not in ATTACK_OPTIONS:
-            raise InputError(f"attack has no option {brief(key)}; {nearest(key, ATTACK_OPTIONS)}")
-    return attacked(network, **given)
-
-
 def asynchronous(network: Network) -> Network:
     """Take away the common rounds of a network: agents step on their own and meet one neighbour at a time.
 
@@ -67,8 +54,7 @@ def asynchronous(network: Network) -> Network:
     its partner only mixes. As many events as there are agents count as one round. A clock says who wakes when, so a run
     needs one, and a rule needs an asynchronous form, ``wake``.
     """
-    if not isinstance(network, Network):
-        raise InputError(f"asynchronous(network) must be a network, but is {brief(network)}. Make one first.")
+    check_network("asynchronous", network)
     if network.asynchronous:
         return network
     if not network.symmetric or network.attack is not None:

@@ -45,8 +45,7 @@ def max_degree(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
 
 def lazy(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
-    matrix = metropolis(graph)
-    return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
+    return _halve(metropolis(graph))
 
 
 LARGEST = 3000
@@ -76,7 +75,10 @@ def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
 
 def lazy_best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $\tfrac12 (I + W)$ with $W$ of the best constant weight."""
-    matrix = best_constant(graph)
+    return _halve(best_constant(graph))
+
+
+def _halve(matrix: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
 
 
@@ -255,6 +257,7 @@ def check_weights(matrix: Any, what: str, way_out: str) -> sp.coo_array:
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"{what} real numbers, but has dtype {matrix.dtype}. {way_out}")
     entries = sp.coo_array(matrix)
+    # sums and products of weights leave tiny negative numbers, which are no links
     for bad, problem in ((~np.isfinite(entries.data), "finite"), (entries.data < -ROUNDING, "non-negative")):
         if bad.any():
             k = int(np.flatnonzero(bad)[0])
@@ -279,6 +282,7 @@ def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
     if not wrong:
         return
     if len(wrong) == 1:
+        # weights of a directed graph, most likely, which have a function of their own
         right = "column" if wrong == ["row"] else "row"
         way_out = (
             f"It is {right}-stochastic: give it to networks.from_matrices({right}=W), with a rule for directed graphs, "
@@ -290,10 +294,10 @@ def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
     )
 
 
-def check_connected(matrix: Any, names: list | None = None) -> None:
+def check_connected(matrix: Any) -> None:
     """Raise InputError if the matrix leaves agents apart, or only swaps them and so never averages (ρ = 0)."""
     links = sp.csr_array(check_weights(as_matrix(matrix), WHAT, WAY_OUT))
-    check_one_part(links, "network", names)
+    check_one_part(links, "network")
     check_averages(links)
 
 
@@ -306,6 +310,7 @@ def check_one_part(matrix: sp.csr_array, what: str, names: Sequence | None = Non
     count, label = csgraph.connected_components(links, directed=False)
     if count > 1:
         sizes = np.bincount(label)
+        # the smallest part is named, as it is most likely the mistake, with a link to the largest
         members = np.flatnonzero(label == sizes.argmin())
         shown = ", ".join(str(names[i] if names else i) for i in members[:5]) + (", …" if len(members) > 5 else "")
         other = np.flatnonzero(label == sizes.argmax() if sizes.min() < sizes.max() else label != label[members[0]])[0]

@@ -72,6 +72,8 @@ class Empirical(Problem):
     start: Float[Any, " d"]
     test_inputs: Any | None
     test_targets: Any | None
+    agents: int = field(metadata={"static": True})
+    dim: int = field(metadata={"static": True})
     model: Model = field(metadata={"static": True})
     longest: int = field(metadata={"static": True})
     data_name: str = field(metadata={"static": True})
@@ -83,14 +85,6 @@ class Empirical(Problem):
 
     def __repr__(self) -> str:
         return f"Empirical({self.data_name!r}, {self.agents} agents, d = {self.dim})"
-
-    @property
-    def agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.sizes.shape[0]
-
-    @property
-    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.start.shape[0]
 
     def local_loss(self, agent: Array, x: Array) -> Array:
         return self._objective(x, *self._own(agent, x.dtype))
@@ -121,6 +115,7 @@ class Empirical(Problem):
         share = np.zeros(self.agents)
         share[honest] = 1 / len(honest)
         weights = np.zeros(len(self.row_weights))
+        # the padding behind the samples has no weight
         weights[: self.sizes.sum()] = np.repeat(share / self.sizes, self.sizes)
         return replace(self, row_weights=weights, honest=np.asarray(honest, np.int32))
 
@@ -380,6 +375,7 @@ def of_functions(
         )
     model = Model(unravel, functions["loss"], functions["penalty"], functions["predict"])
     problem = arrange(model, start, data, agents, options, alpha)
+    # two samples tell a loss for each from a mean over both
     given = {"loss": (problem.inputs[:2].astype(np.float32), problem.targets[:2])}
     given |= {"predict": given["loss"][:1], "penalty": ()}
     for name, function in functions.items():
@@ -433,8 +429,10 @@ def arrange(
     parts = split_rows(data, agents, options["split"], sizes=options["sizes"], seed=options["seed"])
     counts = np.array([len(part) for part in parts], np.int32)
     order = np.concatenate(parts)
+    # the slice of the last agent is as long as the longest: copies of the first samples are its padding
     order = np.concatenate([order, np.resize(order, counts.max())])
     weights = np.zeros(len(order))
+    # F is the mean over agents, however many samples each of them has
     weights[: counts.sum()] = np.repeat(1 / (len(parts) * counts), counts)
     tested = data.test_features is not None and data.test_labels is not None
     return Empirical(
@@ -447,6 +445,8 @@ def arrange(
         start=start,
         test_inputs=hold(data.test_features, model.linear, None, data.divisor) if tested else None,
         test_targets=targets(np.asarray(data.test_labels)) if tested else None,
+        agents=len(parts),
+        dim=len(start),
         model=model,
         longest=int(counts.max()),
         data_name=data.name,

@@ -106,6 +106,7 @@ def dpsgd_fixed_point(problem: Problem, W: Any, eta: float, bias: Any = 0.0) -> 
             return laplacian @ X.ravel() + step * (np.asarray(_gradients(held, jnp.asarray(X))) + e).ravel()
 
         left = residual(X, eta)
+        # small steps stay near the settling point, and each point found begins the search for the next
         for step in eta * 2.0 ** np.arange(-4, 1):
             left = residual(X, step)
             for _ in range(50):

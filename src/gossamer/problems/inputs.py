@@ -172,13 +172,12 @@ def rows_from(inputs: Any, first: Any, length: int) -> Any:
 
 def in_runs(function: Callable[..., Any], runs: int, inputs: Any, *arrays: Any) -> Any:
     """Apply a function to each of `runs` runs of equally many chosen rows, in a compiled program."""
-
-    def cut(array: Any) -> Any:
-        return array.reshape(runs, -1, *array.shape[1:])
-
-    if isinstance(inputs, Rows):
-        return jax.vmap(lambda at, *own: function(replace(inputs, at=at), *own))(*map(cut, (inputs.at, *arrays)))
-    return jax.vmap(function)(jax.tree.map(cut, inputs), *map(cut, arrays))
+    sparse = isinstance(inputs, Rows)
+    leaves, structure = jax.tree.flatten((inputs.at if sparse else inputs, *arrays))
+    chosen, *others = jax.tree.unflatten(structure, [leaf.reshape(runs, -1, *leaf.shape[1:]) for leaf in leaves])
+    if sparse:
+        return jax.vmap(lambda at, *own: function(replace(inputs, at=at), *own))(chosen, *others)
+    return jax.vmap(function)(chosen, *others)
 
 
 def in_blocks(inputs: Any, order: np.ndarray, blocks: int) -> Any:

@@ -175,6 +175,7 @@ def _largest_eigenvalue(rows: Any) -> float:
     The smaller of the two matrices is computed. For large sparse rows neither is: products with rows and rowsᵀ suffice.
     """
     if isinstance(rows, np.ndarray) or min(rows.shape) <= SMALL_GRAM:
+        # both have the same largest eigenvalue
         gram = rows.T @ rows if rows.shape[0] > rows.shape[1] else rows @ rows.T
         return float(np.linalg.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())[-1])
     from scipy.sparse import linalg  # slow to import, so only when needed

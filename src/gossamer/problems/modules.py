@@ -58,6 +58,7 @@ def module(
     `Empirical.params` returns a point as a model again. For `data`, `agents` and the options see `logistic`.
     """
     dataset = load_for_problem(data, options)
+    # two rows tell an output for each from one for all
     rows = jnp.asarray(np.zeros((2, dataset.dim), np.float32))
     if apply is not None:
         check_function("module(apply=…)", apply, "model, inputs")

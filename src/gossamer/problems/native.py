@@ -73,8 +73,8 @@ def kernels() -> str:
 
 
 def lowering(name: str, number: str, column: str, value: str | None) -> Any:
-    """Return JAX's rule that puts the kernel for these dtypes into a program, or None if there is none."""
-    if number not in ("float32", "float64") or column not in TYPES or (value or number) not in TYPES:
+    """Return JAX's rule that puts the kernel for these dtypes into a program, or None if none is used."""
+    if not ready() or number not in ("float32", "float64") or column not in TYPES or (value or number) not in TYPES:
         return None
     with LOCK:
         return jax.ffi.ffi_lowering(_target(name, number, column, value))
@@ -98,6 +98,7 @@ def _library(number: str, column: str, value: str | None) -> ctypes.CDLL:
     with suppress(OSError):  # not there, or damaged: compile
         return ctypes.CDLL(str(file))
     part = file.with_name(f"{file.name}.{os.getpid()}")
+    # C++ is told the types as it compiles, so there is a library for each of their combinations
     types = {"NUMBER": TYPES[number], "COLUMN": TYPES[column], "VALUE": TYPES[value] if value else "Ones"}
     defined = [f"-DGOSSAMER_{key}={name}" for key, name in types.items()]
     command = [_compiler(), *OPTIONS, *defined, f"-I{jax.ffi.include_dir()}", str(SOURCE), "-o", str(part)]

@@ -74,6 +74,7 @@ def cnn(
         )
     shape = dataset.image if image is None else check_image(image, dataset.name, dataset.dim)
     assert shape is not None
+    # each layer halves the image and leaves out an odd row or column
     sides = [(shape[1] >> depth, shape[2] >> depth) for depth in range(len(channels) + 1)]
     if min(sides[-1]) < 1:
         raise InputError(

@@ -115,16 +115,12 @@ def cast(tree: Any, dtype: Any) -> Any:
     Every argument of a compiled program passes here, so classes that JAX would mistake for others are refused here.
     """
     refuse_mistakable(tree)
-
-    def leaf(a: Any) -> Array:
-        if isinstance(a, jax.Array):
-            return a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a
-        a = np.asarray(a)
-        with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite
-            # `jnp.asarray` of NumPy's arrays would compile a program for each of their shapes
-            return jax.device_put(a.astype(dtype, copy=False) if jnp.issubdtype(a.dtype, jnp.floating) else a)
-
-    return jax.tree.map(leaf, tree)
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = [leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in leaves]
+    with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite
+        precise = [a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a for a in arrays]
+    # all at once: `jnp.asarray` of NumPy's arrays would compile a program for each of their shapes
+    return jax.tree.unflatten(structure, jax.device_put(precise))
 
 
 def _evaluate(problem: Problem, method: str, x: Any) -> np.ndarray:

@@ -112,6 +112,7 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
             f"each A_i must be symmetric, but agent {agent}'s differs by {skew.max():.3g} between entries "
             f"({row}, {column}) and ({column}, {row}). Use (A + Aᵀ)/2, which is the same function."
         )
+    # single A_i may be indefinite: only F needs a minimum
     least, most = np.linalg.eigvalsh(A.mean(0))[[0, -1]]
     if least <= dim * np.finfo(float).eps * most:
         raise InputError(
@@ -161,5 +162,6 @@ def random_quadratic(
         A = c[:, None, None] * np.eye(d)
     b, way = rng.normal(size=(n, d)), rng.normal(size=d)
     b -= np.linalg.solve(A.sum(0), np.einsum("nde,ne->d", A, b))  # the minimiser is at zero
+    # ζ² at the minimiser, which grows with the square of the centres
     spread = (np.einsum("nde,ne->nd", A, b) ** 2).sum(1).mean()
     return quadratic(A, b * math.sqrt(zeta_sq / spread) + far * way / np.linalg.norm(way))

@@ -217,6 +217,7 @@ def _fold_pieces(rows: Rows, at: Array, first: Array, step: Callable[[Array, Arr
     """Fold `step` over the second pieces of the chosen rows, then the third, as long as a row has one."""
     if rows.more is None or rows.after is None:
         return first
+    # a row that has no k-th piece takes the last one of the table, which is empty
     more, after, empty = rows.more[at], rows.after[at], rows.columns.shape[0] - 1
 
     def with_next(k: Array, total: Array) -> Array:
@@ -250,9 +251,10 @@ def _define(name: str, primitive: Primitive, transpose: Primitive, plain: Callab
         x, _, *arrays = context.avals_in
         rows = static["table"].unflatten(arrays)
         value = None if rows.values is None else rows.values.dtype.name
-        rule = native.lowering(name, x.dtype.name, rows.columns.dtype.name, value) if native.ready() else None
+        rule = native.lowering(name, x.dtype.name, rows.columns.dtype.name, value)
         return by_xla(context, *given, **static) if rule is None else rule(context, *given)
 
+    # XLA computes the product everywhere, but for CPUs with a kernel
     mlir.register_lowering(primitive, by_xla)
     mlir.register_lowering(primitive, on_cpu, platform="cpu")
     batching.primitive_batchers[primitive] = partial(_batch, primitive)

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from gossamer.basics.html import Markup, tag
-from gossamer.basics.sizes import shown
+from gossamer.basics.sizes import format_bytes
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_duration, format_number, join_words, plural
 from gossamer.core import InputError, Range
@@ -67,7 +67,7 @@ def format_amount(currency: str, amount: float) -> str:
         return format_duration(amount)
     if currency == "joules":
         return f"{format_number(amount, digits=3)} J"
-    return shown(amount)
+    return format_bytes(amount)
 
 
 @dataclass(frozen=True)
