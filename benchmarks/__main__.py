@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where bench.json and bench.svg go")
     given = parser.parse_args()
     gs.devices(2)  # before JAX starts; what runs on one is not touched by the other
-    from benchmarks import scaling, shown, starting, throughput
+    from benchmarks import scaling, shown, starting, throughput, worst
     from benchmarks.agreement import DisagreementError
 
     began = time.perf_counter()
@@ -34,6 +34,8 @@ def main() -> int:
         return 1
     growths = scaling.growths(given.quick)
     print(shown.growths(growths), flush=True)
+    print("\nWorst cases, beside the forecast of their time and memory", flush=True)
+    worst_cases = worst.growth(given.quick, show=lambda cell: print(f"  {cell}", flush=True))
     starts = starting.starts(given.quick)
     aims = [aim for contest in contests for aim in contest.aims] + starting.aims(starts)
     print(shown.spreads("seconds of CPU", starts))
@@ -42,6 +44,7 @@ def main() -> int:
     measured |= {
         "contests": [contest.asdict() for contest in contests],
         "growths": [growth.asdict() for growth in growths],
+        "worst_cases": [cell._asdict() for cell in worst_cases],
         "starts": {name: spread._asdict() for name, spread in starts.items()},
         "aims": [aim.asdict() for aim in aims],
     }

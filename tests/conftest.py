@@ -102,7 +102,7 @@ SMALL = {
         "metrics",
         "networks",
     ),
-    *("oracles", "problems", "report", "results", "specs", "theory", "torch_engine"),
+    *("oracles", "problems", "report", "results", "specs", "theory", "torch_engine", "worst"),
     *(
         "test_attacks.py",
         "test_bad_calls.py",

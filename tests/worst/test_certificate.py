@@ -358,7 +358,7 @@ RULE = gs.BiasedDMT(eta=0.1, lam=0.5)
         (RULE, HALF, {"functions": 1.0}, InputError, "functions"),
         (RULE, HALF, {"excess": 0, "start": 0, "heterogeneity": 0}, InputError, "above 0"),
         (RULE, gs.networks.one_peer_exponential(4), {}, InputError, "one W"),
-        (RULE, gs.networks.directed_erdos_renyi(6, 0.5, seed=0), {}, InputError, "one W"),
+        (RULE, gs.networks.directed_erdos_renyi(6, 0.5, seed=0), {}, InputError, "doubly stochastic"),
         (RULE, "ring", {}, InputError, "gossamer.networks"),
         (RULE, None, {}, InputError, "one of"),
         (RULE, None, {"spectrum": (0.5, -0.5)}, InputError, "swap"),

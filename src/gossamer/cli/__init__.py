@@ -24,6 +24,7 @@ COMMANDS = (
     "audit",
     "plan",
     "certify",
+    "worst-case",
     "prove",
     "reproduce",
     "report",
@@ -64,5 +65,5 @@ def app(*names: str) -> "Typer":
     from gossamer.cli.shared import app
 
     for name in names or COMMANDS:
-        import_module(f"gossamer.cli.{name}")
+        import_module(f"gossamer.cli.{name.replace('-', '_')}")
     return app

@@ -107,7 +107,7 @@ app = App(
 
 def check_options(command: str, words: Sequence[str]) -> None:
     """Read the options of a command without running it: what is wrong is said here, once, and by no process."""
-    import_module(f"gossamer.cli.{command}")
+    import_module(f"gossamer.cli.{command.replace('-', '_')}")
     typer.main.get_group(app).commands[command].make_context(f"gossamer {command}", [*words])
 
 

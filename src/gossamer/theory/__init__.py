@@ -23,6 +23,7 @@ from gossamer.theory.theorem import (
     sharp_floor,
     steps_limit,
 )
+from gossamer.theory.worst_cases import WorstCases, worst_cases
 
 __all__ = [
     "Affine",
@@ -38,6 +39,7 @@ __all__ = [
     "Prescription",
     "Proofs",
     "Proved",
+    "WorstCases",
     "affine_of",
     "best_bound",
     "bound",
@@ -60,4 +62,5 @@ __all__ = [
     "step_limit",
     "steps_for",
     "steps_limit",
+    "worst_cases",
 ]

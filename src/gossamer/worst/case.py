@@ -153,10 +153,14 @@ class Case:
         self.space, self.functions, self.bias = space, functions, bias or Bias()
         self.points: list[Point] = []
         self.answers: list[Answer] = []
+        self.asked: list[Point] = []
+        """The points that the rule asked at, in the order of its queries."""
         self.compressed: list[tuple[Vectors, Vectors, float]] = []
         self.conditions: list[Condition] = []
         self.count = 0
         """How many function values there are."""
+        self.unit = 1.0
+        """The unit of unknown gradients, and the inverse of that of unknown points."""
         self._lowest: int | None = None
 
     def each(self, a: Vectors, b: Vectors) -> list[Form]:
@@ -201,24 +205,25 @@ class Case:
             if p.x.equals(x):
                 return p
         values = tuple(self.new_value() for _ in range(self.space.values_each))
-        self.points.append(Point(x, self.space.leaf(), values, x.equals(self.space.mean(x))))
+        self.points.append(Point(x, self.space.leaf() * self.unit, values, x.equals(self.space.mean(x))))
         return self.points[-1]
 
     def add_optimum(self) -> Point:
         """Add x*, where the gradients' mean is zero: they simply have no coordinate in it."""
-        x, g = self.space.common(), self.space.leaf()
+        x, g = self.space.common() * (1 / self.unit), self.space.balanced() * self.unit
         values = tuple(self.new_value() for _ in range(self.space.values_each))
-        self.points.append(Point(x, g - self.space.mean(g), values, True, True))
+        self.points.append(Point(x, g, values, True, True))
         return self.points[-1]
 
     def ask(self, x: Vectors) -> Vectors:
         """Return the oracle's answer at x, as biased as the bounds allow; the same one if it is asked again."""
         p = self.look(x)
+        self.asked.append(p)
         if not self.bias:
             return p.g
         answer = next((a for a in self.answers if a.point is p), None)
         if answer is None:
-            answer = Answer(p, self.space.leaf())
+            answer = Answer(p, self.space.leaf() * self.unit)
             self.answers.append(answer)
         return p.g + answer.e
 
@@ -227,7 +232,7 @@ class Case:
 
         Others would leave the program without an interior, which solvers need.
         """
-        points, self.answers = self._find_needed(goal)
+        points, self.answers, self.compressed = self._find_needed(goal)
         for p in points:
             for q in points:
                 if p is not q:
@@ -272,8 +277,8 @@ class Case:
             above = (self.average(p.x, p.x) - self.of_means(y, y)) * (L / 2) - self.average(p.g, p.x)
             self.at_most("bounded below", self.lowest - self.value(p) - above * each)
 
-    def _find_needed(self, goal: Form) -> tuple[list[Point], list[Answer]]:
-        """Return the points and answers that the goal and the conditions so far can depend on."""
+    def _find_needed(self, goal: Form) -> tuple[list[Point], list[Answer], list[tuple[Vectors, Vectors, float]]]:
+        """Return the points, answers and messages that the goal and the conditions so far can depend on."""
         forms = [goal, *(c.form for c in self.conditions)]
         columns = {int(i) for f in forms for _, u, v, _ in f.terms for i in np.flatnonzero((u != 0) | (v != 0))}
         values = {i for f in forms for i in f.values}
@@ -301,14 +306,16 @@ class Case:
                     columns |= own(a)
             points, answers = points + more, answers + heard
             if not more and not heard and len(columns) == before:
-                return [p for p in self.points if p in points], answers
+                messages = [one for one in self.compressed if own(one[1]) & columns]
+                return [p for p in self.points if p in points], answers, messages
 
     def dual(self, goal: Form) -> tuple[Program, dict[int, float]]:
         """Return the program of multipliers that bound the goal, and their cost; those of the conditions come first.
 
         The least Σ y_c b_c over y ≥ 0 with Σ y_c (form_c) = goal in the values and ⪰ in the Gram matrices.
         """
-        space, program = self.space, Program()
+        space = self.space
+        program = Program(space.rounding, space.blur)
         blocks = [program.inequality(space.columns) for _ in range(space.blocks)]
         rows: dict[int, dict[int, Any]] = {i: {} for i in range(self.count)}
         cost = {}
@@ -386,7 +393,10 @@ class SymbolicAgents:
         """Return C(a) of any compressor that loses as large a share of ‖a‖² at most."""
         left = by.contraction(DIMENSION)
         if left is None or left >= 1:
-            raise InputError(f"{by} bounds no error below ‖a‖², so nothing bounds what it makes of a message.")
+            raise InputError(
+                f"{by} bounds no error below ‖a‖², so nothing bounds what becomes of a message: take a compressor that "
+                "contracts, such as compressors.top_k(share=0.5)."
+            )
         if left == 0:
             return a
         q = self.case.space.leaf()

@@ -552,7 +552,7 @@ class LyapunovBound:
         space, found = self.problem.space(), spectrum_of(network)
         if found is None:
             return False
-        values, shares, _ = found
+        values, shares = found.values, found.shares
         if isinstance(space, Interval):
             inside = (np.real(values) >= space.low - SAME) & (np.real(values) <= space.high + SAME)
             return bool((inside & (np.abs(np.imag(values)) < SAME)).all())

@@ -12,8 +12,10 @@ optimization", 2023, arXiv 2203.05963.
 
 import math
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -22,9 +24,10 @@ import numpy as np
 from gossamer.basics.text import format_number
 from gossamer.core import InputError, Range, brief, is_rule, setting, whole
 from gossamer.networks import Network
+from gossamer.networks.compatibility import suits
 from gossamer.worst.case import Bias, Case, Form, Functions, Point, check_bias, run, smooth
 from gossamer.worst.program import NotProven, Program, Proof, Solution
-from gossamer.worst.spaces import Eigenvalues, Given, Interval, NeedsMatrix, Space, find_space
+from gossamer.worst.spaces import Eigenvalues, Given, Interval, NeedsMatrix, Space, exactly, find_space
 
 if TYPE_CHECKING:
     from gossamer.worst.replay import Replay
@@ -54,10 +57,11 @@ SYMBOLS = {
 MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
 """The least eigenvalues that are asked of the dual matrices, one after the other, until a proof goes through."""
 
+TOLERANCE = 1e-10
+"""The solver's."""
+
 BUDGET = 600.0
 """The seconds that a worst case may take, unless the caller says otherwise."""
-
-UNKNOWN = np.nan
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,17 @@ class Size:
     seconds: float
     memory: float
     """In bytes."""
+
+    @staticmethod
+    def of(orders: Sequence[int], multipliers: int) -> "Size":
+        """Return the size of a program of matrices of these orders, with a forecast."""
+        triangles = [n * (n + 1) / 2 for n in orders]
+        # an interior point method factorises one dense matrix a cone and one of the multipliers, some 15 times
+        work = sum(t**3 for t in triangles) / 3 + multipliers**3 / 3 + multipliers**2 * sum(triangles) / 8
+        solving = 7e-9 * work + 2.5e-6 * work ** (2 / 3)  # large matrices are multiplied faster than small ones
+        building = 5e-4 * multipliers * len(triangles) + 2e-8 * multipliers * sum(triangles)
+        memory = 1e7 + 100 * (sum(t**2 for t in triangles) + multipliers**2)
+        return Size(tuple(orders), multipliers, 0.05 + building + solving, memory)
 
     def __str__(self) -> str:
         several = f"{len(self.blocks)} matrices of up to {max(self.blocks, default=0)} rows"
@@ -97,6 +112,8 @@ class Worst:
     """Factors of the bounds: upper = Σ per[label] · bound. They hold for all other bounds, too."""
     size: Size
     case: Case = field(repr=False)
+    goal: Form = field(repr=False)
+    """The metric, in the program's units."""
     states: list[Any] = field(repr=False)
     points: list[Point] = field(repr=False)
     """The points whose gradients are the metric's, in the order of the rounds."""
@@ -107,7 +124,10 @@ class Worst:
     @property
     def holds_for(self) -> str:
         """The networks that this is true of, and in which sense."""
-        return self.case.space.holds
+        holds, is_given = self.case.space.holds, isinstance(self.case.space, Given)
+        if is_given and not self.functions.is_convex and "excess" in self.bounds:
+            holds += ", and an upper bound where losses do not attain the condition on inf F"
+        return holds
 
     @property
     def exact(self) -> bool:
@@ -116,20 +136,36 @@ class Worst:
 
     @cached_property
     def replayed(self) -> "Replay | None":
-        """The worst functions in the simulator; None for a spectrum's interval, which has no one network."""
-        from gossamer.worst.replay import replay
+        """The worst functions in the simulator; None for a metric of one's own, and for a bound that is relaxed.
 
-        return None if isinstance(self.case.space, Interval) else replay(self)
+        Of a spectrum's interval, those of four agents whose W has its two ends; None where its weights are negative.
+        """
+        from gossamer.worst.replay import four_agents, replay
+
+        if self.metric not in METRICS or not self.exact:
+            return None
+        if not isinstance(self.case.space, Interval):
+            return replay(self)
+        if self.case.space.low + (1 + self.case.space.high) / 2 < 0:
+            return None
+        network = four_agents(self.case.space.low, self.case.space.high)
+        bounds = {name: bound for name, bound in self.bounds.items() if name not in ("bias", "gradients")}
+        given = self.rule, Eigenvalues([self.case.space.low, self.case.space.high]), self.functions, self.bias
+        return replay(_solve(*given, self.steps, self.metric, bounds, network, BUDGET))
+
+    def check(self, multipliers: Sequence[Fraction] | None = None) -> None:
+        """Raise NotProven unless the multipliers, those of the proof or others, prove a bound for this case."""
+        self.case.dual(self.goal)[0].check(self.proof.y if multipliers is None else multipliers)
 
     @property
     def lower(self) -> float:
-        """The metric that was measured when the worst functions were replayed in the simulator."""
+        """The metric that was measured in the simulator; not a number where nothing could be replayed."""
         found = self.replayed
-        return UNKNOWN if found is None else found.value
+        return math.nan if found is None else found.value
 
-    def asdict(self) -> dict[str, Any]:
-        """Return what is known, for JSON; this replays."""
-        found = self.replayed
+    def asdict(self, replay: bool = True) -> dict[str, Any]:
+        """Return what is known, for JSON."""
+        found = self.replayed if replay else None
         return {
             "method": self.rule.name,
             "setting": setting(self.rule),
@@ -154,13 +190,13 @@ class Worst:
         }
 
     def __repr__(self) -> str:
-        return f"Worst({self.rule.name}, T = {self.steps}: at most {self.upper:.8g}, {self._sum()})"
+        return f"Worst({self.rule.name}, T = {self.steps}: at most {self.upper:.8g}, {self.sum})"
 
     def __str__(self) -> str:
         found = self.replayed
         lines = [
             f"{self.rule.name} ({setting(self.rule)}), {self.steps} rounds, losses that are {self.functions}:",
-            f"  {METRICS.get(self.metric, self.metric)} is at most {self.upper:.8g} = {self._sum()},",
+            f"  {METRICS.get(self.metric, self.metric)} is at most {self.upper:.8g} = {self.sum},",
             f"  proved in exact and interval arithmetic; {self.holds_for}.",
         ]
         if found is not None:
@@ -170,7 +206,9 @@ class Worst:
             )
         return "\n".join(lines)
 
-    def _sum(self) -> str:
+    @property
+    def sum(self) -> str:
+        """The bound as a sum of the bounds of the case, each with its factor."""
         parts = [f"{w:.4g} {SYMBOLS.get(k, k)}" for k, w in self.per.items() if w > 5e-7]
         return " + ".join(parts) or "0"
 
@@ -192,6 +230,7 @@ def worst_case(
     noise: float | None = None,
     exact: bool = True,
     seconds: float = BUDGET,
+    progress: Callable[[str], None] | None = None,
 ) -> Worst:
     r"""Return the exact worst case of a rule after so many rounds, with a proof.
 
@@ -212,6 +251,7 @@ def worst_case(
         noise: none can be had here: `certificate` has it.
         exact: False takes the program of eigenvalues also where agents are not all alike: faster, an upper bound.
         seconds: the budget. What would not fit is refused before it starts, with what would.
+        progress: called with the size of the program, and a forecast of its time and memory, before it is solved.
     """
     if noise:
         raise InputError(
@@ -238,15 +278,20 @@ def worst_case(
     else:
         if "excess" not in bounds and "distance" not in bounds:
             bounds["distance"] = 1.0
+        if "distance" not in bounds and functions.mu == 0:
+            raise InputError(
+                "without a bound on ‖x⁰ − x*‖² the minimum of convex losses may lie infinitely far away, and nothing "
+                "can be proved: give distance=…, or take functions = gossamer.convex(L, mu) with mu above 0."
+            )
         if not {"start", "heterogeneity", "optimum"} & set(bounds) and math.isinf(functions.G):
             bounds["optimum"] = 1.0
     made = choose_space(rule, network, spectrum, exact)
     try:
-        return _solve(rule, made(), functions, bias, steps, metric, bounds, network, seconds)
+        return _solve(rule, made(), functions, bias, steps, metric, bounds, network, seconds, progress)
     except NeedsMatrix:
         if network is None:
             raise
-        return _solve(rule, Given(network), functions, bias, steps, metric, bounds, network, seconds)
+        return _solve(rule, Given(network), functions, bias, steps, metric, bounds, network, seconds, progress)
 
 
 def check_rule(rule: Any) -> None:
@@ -277,6 +322,7 @@ def choose_space(rule: Any, network: Any, spectrum: Any, exact: bool) -> Callabl
             f"{network.name} has attackers or no common rounds, which no Gram matrix follows: judge it in the "
             "simulator."
         )
+    suits(rule, network)
     return find_space(network, exact)
 
 
@@ -290,52 +336,61 @@ def _solve(
     bounds: dict[str, float],
     network: Network | None,
     seconds: float,
+    progress: Callable[[str], None] | None = None,
 ) -> Worst:
-    each = space.values_each
+    each, named = space.values_each, isinstance(metric, str)
     case = Case(space, functions, bias)
+    if math.isfinite(functions.L):  # solvers need numbers near 1
+        case.unit = 2.0 ** round(math.log2(functions.L) / 2)
     optimum = case.add_optimum() if functions.is_convex else None
     states = run(rule, case, steps)
     x0 = case.look(space.zero())
+    # before any matrix is built, which takes longer than to see that there is no point
+    pairs = len(case.points) * (len(case.points) - 1) * each
+    _check_budget(Size.of([space.columns] * space.blocks, pairs), 4 * seconds, seconds, rule, space, steps)
     goal, points = _goal(case, states, metric, optimum)
     _bound(case, bounds, x0, optimum)
     case.close(goal)
     if optimum is None and "excess" in bounds:
         case.bound_below()
+    gradients = case.unit**2
+    unit = {"gap": 1.0, "average_gap": 1.0, "distance": 1 / gradients}.get(metric, gradients) if named else 1.0
+    goal = goal * (1 / unit)
     program, cost = case.dual(goal)
-    size = measure(space, program)
-    if size.seconds > seconds or size.memory > 0.7 * machine_memory():
-        raise InputError(
-            f"the worst case of {rule.name} after {steps} rounds has {size}, beyond the budget of {seconds:g} s or "
-            f"this machine's memory: take {_fewer(size, seconds, steps)} rounds"
-            f"{', a network whose agents are all alike, such as a ring' if isinstance(space, Given) else ''}, or "
-            "gossamer.certificate, which holds for every number of rounds."
-        )
+    size = measure(program)
+    _check_budget(size, seconds, seconds, rule, space, steps)
+    if progress is not None:
+        progress(str(size))
     solution, proof = solve_and_prove(program, cost, seconds)
     per: dict[str, float] = {}
     for j, condition in enumerate(case.conditions):
         if condition.label in SYMBOLS:
-            of_bound = condition.bound / bounds[condition.label] if bounds.get(condition.label) else 1.0
-            per[condition.label] = per.get(condition.label, 0.0) + float(proof.y[j]) * of_bound / each
+            factor = unit if condition.label == "excess" else unit / each  # the bound of `excess` is of a sum
+            per[condition.label] = per.get(condition.label, 0.0) + float(proof.y[j]) * factor
     return Worst(
-        rule, functions, bias, steps, metric if isinstance(metric, str) else "the given metric", network,
-        upper=math.nextafter(float(proof.value / each), math.inf),
-        solved=solution.value / each,
+        rule, functions, bias, steps, metric if named else "the given metric", network,
+        upper=math.nextafter(float(proof.value * exactly(unit) / each), math.inf),
+        solved=solution.value * unit / each,
         per=per,
         size=size,
         case=case,
+        goal=goal,
         states=states,
         points=points,
         solution=solution,
         proof=proof,
-        bounds=bounds | ({"bias": bias.absolute} if bias else {}),
+        bounds=bounds
+        | ({"bias": bias.absolute} if bias else {})
+        | ({"gradients": functions.G**2} if math.isfinite(functions.G) else {}),
     )  # fmt: skip
 
 
 def solve_and_prove(program: Program, cost: dict[int, float], seconds: float) -> tuple[Solution, Proof]:
     """Return a solution whose multipliers were proved, with the least margin for which that succeeds."""
-    fault = None
+    fault, end = None, time.perf_counter() + seconds
     for margin in MARGINS:
-        solution = program.solve(cost, margin=margin, seconds=seconds, tolerance=min(margin, 1e-9) / 4)
+        left = max(end - time.perf_counter(), 0.1)
+        solution = program.solve(cost, margin=margin, seconds=left, tolerance=TOLERANCE)
         if not np.isfinite(solution.y).all() or "Infeasible" in solution.status:
             fault = f"the solver says {solution.status}"
             continue
@@ -374,7 +429,8 @@ def _bound(case: Case, bounds: dict[str, float], x0: Point, optimum: Point | Non
 def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> tuple[Form, list[Point]]:
     """Return the metric, times the number of values that stand for a mean, and the points that it looks at."""
     if callable(metric):
-        return metric(case, states) * float(case.space.values_each), []
+        form: Form = metric(case, states)
+        return form * float(case.space.values_each), []
     space, steps = case.space, len(states) - 1
     each = space.values_each
 
@@ -409,14 +465,21 @@ def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> 
             return case.value(p) - case.value(optimum), [p]
 
 
-def measure(space: Space, program: Program) -> Size:
+def measure(program: Program) -> Size:
     """Return the size of a program, with a forecast from what Clarabel took on one core."""
-    orders = tuple(len(one.used()) * (2 if one.is_complex() else 1) for one in program.inequalities)
-    multipliers = len(program.free)
-    triangles = [n * (n + 1) / 2 for n in orders]
-    # an interior point method factorises one dense matrix a cone and one of the multipliers, some 15 times
-    work = sum(t**3 for t in triangles) / 3 + multipliers**3 / 3 + multipliers**2 * sum(triangles) / 8
-    return Size(orders, multipliers, 0.05 + 4e-8 * work, 3 * 8 * (sum(t**2 for t in triangles) + multipliers**2))
+    orders = [len(one.used()) * (2 if one.is_complex() else 1) for one in program.inequalities]
+    return Size.of(orders, len(program.free))
+
+
+def _check_budget(size: Size, most: float, seconds: float, rule: Any, space: Space, steps: int) -> None:
+    """Raise InputError if a program would take more than `most` seconds, or more than this machine's memory."""
+    if size.seconds > most or size.memory > 0.7 * machine_memory():
+        raise InputError(
+            f"the worst case of {rule.name} after {steps} rounds has {size}, beyond the budget of {seconds:g} s or "
+            f"this machine's memory: take {_fewer(size, seconds, steps)} rounds"
+            f"{', a network whose agents are all alike, such as a ring' if isinstance(space, Given) else ''}, or "
+            "gossamer.certificate, which holds for every number of rounds."
+        )
 
 
 def _fewer(size: Size, seconds: float, steps: int) -> int:

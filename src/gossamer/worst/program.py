@@ -29,7 +29,7 @@ from gossamer.core import InputError, MissingPackage
 from gossamer.worst.spaces import Term, exactly, pad
 
 FUZZ = 2.0**-45
-"""The relative error that `prove` grants each coordinate. A round takes some ten operations of 2⁻⁵³ each."""
+"""The error that `check` grants each coordinate, over the largest of its row, where it is not told a bound."""
 
 CHUNK = 2_000_000
 """The most entries of matrices that are computed at once."""
@@ -92,7 +92,9 @@ class Solution:
 class Program:
     """A semidefinite program in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounding: float = FUZZ, blur: float = 0.0) -> None:
+        self.rounding, self.blur = rounding, blur
+        """Each coordinate of a term is right to `rounding` times the largest of its row, plus `blur`."""
         self.free: list[bool] = []
         self.equations: list[tuple[dict[int, Fraction], Fraction]] = []
         self.inequalities: list[Inequality] = []
@@ -182,7 +184,7 @@ class Program:
         rounded = np.array([float(v) for v in y])
         for k, one in enumerate(self.inequalities):
             block = Block(one, len(self.free))
-            least = block.verify(rounded)
+            least = block.verify(rounded, self.rounding, self.blur)
             if least is not None:
                 raise NotProven(f"matrix {k} is not shown to be positive: its least eigenvalue is about {least:.2g}.")
 
@@ -288,18 +290,18 @@ class Block:
         G, C = self.triangles()
         return self._symmetric(C + G @ y)
 
-    def verify(self, y: np.ndarray) -> float | None:
+    def verify(self, y: np.ndarray, rounding: float, blur: float) -> float | None:
         """Return None if the matrix is positive semidefinite for certain, otherwise its least eigenvalue, about."""
         if not self.order:
             return None
         M = self.matrix(y)
         n, unit = self.order, 2.0**-53
-        # each coordinate is off by FUZZ of the largest of its vector, each sum by its own rounding
+        # each coordinate is off by `rounding` times what its majorant adds, each sum by its own rounding
         count = len(self.inequality.entries) + 10
-        relative = 4 * FUZZ + 2 * count * unit
+        relative = 4 * rounding + 2 * count * unit
 
         def of_size(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-            u, v = _majorant(u, self.complex), _majorant(v, self.complex)
+            u, v = (_majorant(one, self.complex) + blur / rounding for one in (u, v))
             return u[:, self.rows] * v[:, self.columns] + v[:, self.rows] * u[:, self.columns]
 
         sizes = abs(self._sum(of_size, absolute=True)) @ np.append(np.abs(y), 1.0)

@@ -33,6 +33,12 @@ from gossamer.networks import Network
 SAME = 1e-10
 """Eigenvalues of W that differ by less are one: eigenvalue solvers are exact to about 1e-14."""
 
+UNIT = 2.0**-53
+"""The largest relative error of an operation in float64."""
+
+NOISE = 2.0**-36
+"""The share of its row from which on rounding counts as absolute."""
+
 
 class NotLinear(InputError):
     """A rule does what no Gram matrix can follow."""
@@ -52,13 +58,18 @@ class Term(NamedTuple):
 
 
 class Vectors:
-    """One unknown vector for each row of a space, as coordinates ``[rows, columns]``, with linear arithmetic only."""
+    """One unknown vector for each row of a space, as coordinates ``[rows, columns]``, with linear arithmetic only.
 
-    __slots__ = ("c", "space")
+    A bound `r` on the rounding of each coordinate so far goes along, so that proofs need not trust the arithmetic. The
+    numbers of a rule, such as 1 − λ, count as the floats that its code computes.
+    """
+
+    __slots__ = ("c", "r", "space")
     __array_ufunc__ = None  # NumPy's scalars and arrays leave the arithmetic to this class
 
-    def __init__(self, space: "Space", c: np.ndarray):
+    def __init__(self, space: "Space", c: np.ndarray, r: np.ndarray | None = None):
         self.space, self.c = space, c
+        self.r: np.ndarray = np.zeros(c.shape) if r is None else r
 
     @property
     def wide(self) -> np.ndarray:
@@ -67,21 +78,24 @@ class Vectors:
 
     def __add__(self, other: Any) -> "Vectors":
         if isinstance(other, Vectors):
-            return Vectors(self.space, self.wide + other.wide)
+            c, columns = self.wide + other.wide, self.space.columns
+            return Vectors(self.space, c, pad(self.r, columns) + pad(other.r, columns) + UNIT * np.abs(c))
         if isinstance(other, numbers.Number) and other == 0:
             return self
         raise NotLinear("a worst case needs a rule that is linear in its arrays, but this one adds a number to one.")
 
     def __mul__(self, number: Any) -> Any:
         if isinstance(number, numbers.Number) or (isinstance(number, np.ndarray) and self.space.has_numbers(number)):
-            return Vectors(self.space, self.c * number)
+            factor = np.asarray(number)
+            c = self.c * factor  # two units, as the number may be a quotient
+            return Vectors(self.space, c, self.r * np.abs(factor) + 2 * UNIT * np.abs(c))
         return self._refuse()
 
     def __truediv__(self, number: Any) -> "Vectors":
         return self * (1 / number) if isinstance(number, (float, int, np.number, np.ndarray)) else self._refuse()
 
     def __neg__(self) -> "Vectors":
-        return Vectors(self.space, -self.c)
+        return Vectors(self.space, -self.c, self.r)
 
     def __sub__(self, other: Any) -> "Vectors":
         return self + (-other)
@@ -125,6 +139,11 @@ class Space:
         self.columns = 0
         self.mixed: list[tuple[np.ndarray, int]] = []
         """Of `Interval`: coordinates that were gossiped, and the column of the result."""
+        self.rounding, self.blur = UNIT, 0.0
+        """Each coordinate of a form is right to `rounding` times the largest of its row, plus `blur`.
+
+        In a column in which all are computed as 0, all count as 0.
+        """
 
     def grow(self, rows: np.ndarray) -> Vectors:
         """Add columns to the basis, and return the vectors with these coordinates in them."""
@@ -146,8 +165,21 @@ class Space:
         each = self.each(a, b)
         return [Term(k, u, v, w / len(each)) for terms in each for k, u, v, w in terms]
 
+    def rows_of(self, a: Vectors) -> np.ndarray:
+        """Return the coordinates for a form, and note how far rounding may have moved them."""
+        for c, r in zip(np.abs(a.c).max(1, initial=0), a.r.max(1, initial=0), strict=True):
+            if r > NOISE * c:  # what is left of vectors that cancel
+                self.blur = max(self.blur, float(r))
+            elif c:
+                self.rounding = max(self.rounding, float(r / c))
+        return a.wide
+
     def leaf(self) -> Vectors:
         """Return a new unknown vector for every agent."""
+        raise NotImplementedError
+
+    def balanced(self) -> Vectors:
+        """Return new unknown vectors of which the mean over agents is zero."""
         raise NotImplementedError
 
     def common(self) -> Vectors:
@@ -193,23 +225,31 @@ class Given(Space):
     def leaf(self) -> Vectors:
         return self.grow(np.eye(self.rows))
 
+    def balanced(self) -> Vectors:
+        return self.grow(np.vstack([np.eye(self.rows - 1), -np.ones(self.rows - 1)]))
+
     def common(self) -> Vectors:
         return self.grow(np.ones((self.rows, 1)))
 
     def mix(self, a: Vectors, t: int, over: str = "W") -> Vectors:
-        return Vectors(self, self.matrix(t, over) @ a.c)
+        return self.apply(self.matrix(t, over), a)
 
     def mean(self, a: Vectors) -> Vectors:
-        return Vectors(self, np.broadcast_to(a.c.mean(0), a.c.shape))
+        return self.apply(np.full((self.rows, self.rows), 1 / self.rows), a)
+
+    def apply(self, M: np.ndarray, a: Vectors) -> Vectors:
+        """Return the product of a matrix of agents and the vectors."""
+        size = np.abs(M)
+        return Vectors(self, M @ a.c, size @ (a.r + (self.rows + 2) * UNIT * np.abs(a.c)))
 
     def has_numbers(self, given: np.ndarray) -> bool:
         return given.shape == (self.rows, 1)
 
     def each(self, a: Vectors, b: Vectors) -> list[list[Term]]:
-        return [[Term(0, u, v, 1.0)] for u, v in zip(a.wide, b.wide, strict=True)]
+        return [[Term(0, u, v, 1.0)] for u, v in zip(self.rows_of(a), self.rows_of(b), strict=True)]
 
     def of_means(self, a: Vectors, b: Vectors) -> list[Term]:
-        return [Term(0, self.mean(a).wide[0], self.mean(b).wide[0], 1.0)]
+        return [Term(0, self.rows_of(self.mean(a))[0], self.rows_of(self.mean(b))[0], 1.0)]
 
 
 class Eigenvalues(Space):
@@ -217,8 +257,10 @@ class Eigenvalues(Space):
 
     values_each = 1
 
-    def __init__(self, values: Any, shares: Any = None, *, exact: bool = True):
+    def __init__(self, values: Any, shares: Any = None, *, exact: bool = True, error: float = 0.0):
         super().__init__()
+        self.error = error
+        """A bound on the error of the eigenvalues."""
         values = np.asarray(values)
         self.dtype = complex if np.iscomplexobj(values) and np.abs(values.imag).max(initial=0) > SAME else float
         rest = values if self.dtype is complex else values.real
@@ -236,22 +278,29 @@ class Eigenvalues(Space):
     def leaf(self) -> Vectors:
         return self.grow(np.ones((self.rows, 1)))
 
+    def balanced(self) -> Vectors:
+        return self.grow(np.eye(self.rows, 1) * -1 + 1)
+
     def common(self) -> Vectors:
         return self.grow(np.eye(self.rows, 1))
 
     def mix(self, a: Vectors, t: int, over: str = "W") -> Vectors:
-        return Vectors(self, a.c * self.values)
+        c, size = a.c * self.values, np.abs(a.c)
+        error = np.full((self.rows, 1), self.error)
+        error[0] = 0  # the mean's eigenvalue is 1
+        return Vectors(self, c, a.r * np.abs(self.values) + error * (size + a.r) + 4 * UNIT * size)
 
     def mean(self, a: Vectors) -> Vectors:
-        c = np.zeros_like(a.c)
-        c[0] = a.c[0]
-        return Vectors(self, c)
+        c, r = np.zeros_like(a.c), np.zeros_like(a.r)
+        c[0], r[0] = a.c[0], a.r[0]
+        return Vectors(self, c, r)
 
     def each(self, a: Vectors, b: Vectors) -> list[list[Term]]:
-        return [[Term(k, u, v, 1.0) for k, (u, v) in enumerate(zip(a.wide, b.wide, strict=True))]]
+        rows = zip(self.rows_of(a), self.rows_of(b), strict=True)
+        return [[Term(k, u, v, 1.0) for k, (u, v) in enumerate(rows)]]
 
     def of_means(self, a: Vectors, b: Vectors) -> list[Term]:
-        return [Term(0, a.wide[0], b.wide[0], 1.0)]
+        return [Term(0, self.rows_of(a)[0], self.rows_of(b)[0], 1.0)]
 
 
 class Interval(Eigenvalues):
@@ -263,7 +312,7 @@ class Interval(Eigenvalues):
         self.holds = f"exact for all symmetric networks with a spectrum in [{low:g}, {high:g}] together"  # pyright: ignore[reportAttributeAccessIssue]
 
     def mix(self, a: Vectors, t: int, over: str = "W") -> Vectors:
-        rest = a.wide[1]
+        rest = self.rows_of(a)[1]
         if not rest.any():
             return a
         # W is one matrix: of equal vectors it makes equal ones
@@ -275,15 +324,25 @@ class Interval(Eigenvalues):
         c = np.zeros((2, self.columns))
         c[0, : a.c.shape[1]] = a.c[0]
         c[1, column] = 1
-        return Vectors(self, c)
+        r = np.zeros_like(c)
+        r[0, : a.r.shape[1]] = a.r[0]
+        return Vectors(self, c, r)
 
 
-def spectrum_of(network: Network) -> tuple[np.ndarray, np.ndarray, bool] | None:
-    """Return the distinct eigenvalues of a normal W besides that of the mean, their shares, and if agents are alike.
+class Spectrum(NamedTuple):
+    """The distinct eigenvalues of a normal W besides that of the mean; of a complex pair, the upper one."""
 
-    Of a complex pair, the one with the positive imaginary part. The shares begin with that of the mean. None where W
-    changes, is not doubly stochastic or not normal.
-    """
+    values: np.ndarray
+    shares: np.ndarray
+    """The dimension of each eigenspace over n, that of the mean first."""
+    alike: bool
+    """True if all agents are alike."""
+    error: float
+    """A bound on the error of the values."""
+
+
+def spectrum_of(network: Network) -> Spectrum | None:
+    """Return the spectrum of a network; None where W changes, is not doubly stochastic or not normal."""
     if network.changes or network.stochastic != "doubly":
         return None
     W = network.mixing
@@ -298,7 +357,9 @@ def spectrum_of(network: Network) -> tuple[np.ndarray, np.ndarray, bool] | None:
 
         T, U = schur(rest, output="complex")[:2]
         w = np.diag(T)
-    values, shares, alike, seen = [], [1 / n], True, np.zeros(n, bool)
+    # a normal matrix has an eigenvalue as near as the residual over the length of the vector
+    left = np.linalg.norm(rest @ U - U * w, axis=0) + 4 * n**1.5 * UNIT
+    values, shares, alike, error, seen = [], [1 / n], True, 0.0, np.zeros(n, bool)
     for k in range(n):
         if seen[k] or w[k].imag < -SAME:
             continue
@@ -307,19 +368,19 @@ def spectrum_of(network: Network) -> tuple[np.ndarray, np.ndarray, bool] | None:
         diagonal = (np.abs(U[:, own]) ** 2).sum(1)
         many = int(own.sum()) - (abs(w[k]) < SAME)  # without the mean, whose projector has a constant diagonal
         if many:
+            error = max(error, float((left + np.abs(w - w[k]))[own].max()))
             values.append(w[k])
             shares.append(many * (2 if abs(w[k].imag) > SAME else 1) / n)
             alike &= bool(np.ptp(diagonal) < 1e-9)
-    return np.array(values), np.array(shares), alike
+    return Spectrum(np.array(values), np.array(shares), alike, 2 * error)
 
 
 def find_space(network: Network, exact: bool = True) -> Callable[[], Space]:
     """Return a function that makes the smallest space for a network; with `exact`, one that loses nothing."""
     found = spectrum_of(network)
-    if found is None or (exact and not found[2]):
+    if found is None or (exact and not found.alike):
         return lambda: Given(network)
-    values, shares, alike = found
-    return lambda: Eigenvalues(values, shares, exact=alike)
+    return lambda: Eigenvalues(found.values, found.shares, exact=found.alike, error=found.error)
 
 
 def exactly(x: Any) -> Fraction:
