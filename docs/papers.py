@@ -126,7 +126,7 @@ def signed(row: dict[str, Any]) -> str:
 def paper_page(paper: Paper, verdicts: list[dict[str, Any]]) -> str:
     """Return the page of a paper: each experiment with its setting, and its claims with what was measured."""
     link = f" ([arXiv](https://arxiv.org/abs/{paper.arxiv}))" * bool(paper.arxiv)
-    text = f"# {paper.name}\n\n{paper.citation}{link}.\n\n{paper.about.about}\n\n"
+    text = f"# {paper.name}\n\n{paper.about.about}\n\n{paper.citation}{link}.\n\n"
     text += f"```console\ngossamer reproduce {paper.name}\n```\n"
     for name, one in paper.experiments.items():
         # the tuned one of two readings has a folder of its own
