@@ -429,7 +429,7 @@ def _bound(case: Case, bounds: dict[str, float], x0: Point, optimum: Point | Non
 def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> tuple[Form, list[Point]]:
     """Return the metric, times the number of values that stand for a mean, and the points that it looks at."""
     if callable(metric):
-        form: Form = metric(case, states)
+        form: Any = metric(case, states)
         return form * float(case.space.values_each), []
     space, steps = case.space, len(states) - 1
     each = space.values_each
