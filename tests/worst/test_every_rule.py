@@ -58,7 +58,7 @@ def test_every_worst_case_is_attained_on_a_ring(name):
     found, replayed = case_of(name, "ring")
     assert replayed.violation < 1e-9
     assert replayed.value <= found.upper
-    loose = 0.05 if "compressor" in RULES[name][0] else 1e-5  # equal messages of two agents may have been told apart
+    loose = 3e-5 if name == "k-gt" else 2e-6  # its local steps ask at many points, and the solver is less precise
     assert replayed.value > (1 - loose) * found.upper
 
 
