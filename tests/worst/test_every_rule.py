@@ -1,6 +1,6 @@
 """The worst case of every rule after three rounds on two networks, or the reason why it cannot be had.
 
-``python -m tests.worst.test_every_rule`` prints them as a table.
+``python -m tests.worst.test_every_rule [RULE ...]`` prints them as a table.
 """
 
 import sys
@@ -64,7 +64,7 @@ def test_every_worst_case_is_attained_on_a_ring(name):
 
 def main() -> None:
     print(f"{'rule':<22}{'network':<7}{'upper':>12}{'replayed':>14}{'gap':>9}  holds")
-    for name in RULES:
+    for name in sys.argv[1:] or RULES:
         for network in NETWORKS:
             try:
                 found, replayed = case_of(name, network)
