@@ -204,6 +204,14 @@ def choco_sgd(X, W, g, T, eta, gamma, compressor):
     return X
 
 
+def direct_dsgd(X, W, g, T, eta, gamma, compressor):
+    for _ in range(T):
+        X = X - eta * g(X)
+        Q = largest(X, compressor.k)
+        X = X + gamma * (W @ Q - Q)
+    return X
+
+
 def motef(X, W, g, T, eta, lam, gamma, compressor, warm=0):
     M = g(X)
     V = warmed(M, W, warm)

@@ -36,6 +36,7 @@ RULES = {
     "decentlam": ({"eta": 0.02, "beta": 0.8}, reference.decentlam, None),
     "qg-dsgdm": ({"eta": 0.02, "beta": 0.8}, reference.qg_dsgdm, None),
     "choco-sgd": ({"eta": 0.05, "gamma": 0.4, "compressor": TOP_2}, reference.choco_sgd, None),
+    "direct-dsgd": ({"eta": 0.05, "gamma": 0.4, "compressor": TOP_2}, reference.direct_dsgd, None),
     "beer": ({"eta": 0.02, "gamma": 0.3, "compressor": TOP_2}, reference.beer, "d"),
     "motef": ({"eta": 0.02, "lam": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.motef, "m"),
     "docom": ({"eta": 0.02, "a": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.docom, "d"),

@@ -15,6 +15,7 @@ from .algorithms.d_amsgrad import DAMSGrad
 from .algorithms.d_psgd import DPSGD
 from .algorithms.d_psgd_atc import DPSGDATC
 from .algorithms.decentlam import DecentLaM
+from .algorithms.direct_dsgd import DirectDSGD
 from .algorithms.docom import DoCoM
 from .algorithms.dsgdm import DSGDm
 from .algorithms.dsgdm_gossip import DSGDmGossip
@@ -117,6 +118,7 @@ __all__ = [
     "DSGDmGossip",
     "Decay",
     "DecentLaM",
+    "DirectDSGD",
     "DoCoM",
     "ExactDiffusion",
     "GTAdam",

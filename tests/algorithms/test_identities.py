@@ -120,6 +120,11 @@ def test_choco_without_compression_is_d_psgd():
     assert same(path(choco), path(gs.DPSGDATC(eta=0.05)))
 
 
+def test_direct_dsgd_without_compression_is_d_psgd():
+    direct = gs.DirectDSGD(eta=0.05, gamma=1, compressor=plain.Nothing())
+    assert same(path(direct), path(gs.DPSGDATC(eta=0.05)))
+
+
 @pytest.mark.parametrize("alpha", [1.0, 0.3])
 def test_lead_without_compression_is_exact_diffusion(alpha):
     lead = gs.LEAD(eta=0.05, gamma=1, compressor=plain.Nothing(), alpha=alpha)

@@ -43,8 +43,8 @@ def mixer(*leaves: str) -> Callable[[M], M]:
 class Mixer(abc.ABC):
     """The weights of all rounds. The defaults are those of one doubly stochastic W, the same in every round.
 
-    A mixer may stand around others, its `inner` ones: a sequence around those that take turns, faults around what
-    fails. It is random, has sleepers or follows a timetable if one of these does.
+    Sequences and faults stand around other mixers, the `inner` ones: their rounds are random, follow a timetable or
+    have agents that sleep where those of an inner mixer do.
     """
 
     kind: ClassVar[str]

@@ -54,6 +54,8 @@ class Experiment(Section):
     """The parts of the authors' setting that could not be followed."""
     remark: str = ""
     """A remark for readers of the result."""
+    published: str = ""
+    """The reason why there is no reading as published."""
     numbers: Literal["theirs", "ours"] = "theirs"
     """Whose the hyper-parameters of the spec are."""
     keep: list[str] = pydantic.Field(default=[])

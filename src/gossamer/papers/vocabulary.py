@@ -386,6 +386,14 @@ class Cost:
         return Reading(values, shown, runs.never_arrives(goal, self.metric))  # pyright: ignore
 
 
+def read_arrived(measure: Measure, study: Study, methods: Sequence[str]) -> dict[str, Reading]:
+    """Return the numbers of each method, or raise Insufficient if some run never came to the target."""
+    read = {name: measure(study, name) for name in methods}
+    if late := [name for name, one in read.items() if one.late]:
+        raise Insufficient(f"{', '.join(late)} does not reach the target in every replicate")
+    return read
+
+
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 FACTOR = 1.1
@@ -514,9 +522,7 @@ class Slope:
     """The name of the number, for the text."""
 
     def __call__(self, study: Study) -> Question:
-        read = {name: self.measure(study, name) for name in self.methods}
-        if late := [name for name, one in read.items() if one.late]:
-            raise Insufficient(f"{', '.join(late)} does not reach the target in every replicate")
+        read = read_arrived(self.measure, study, self.methods)
         x = _numbers(study, self.methods, self.by)
         y = {name: one.values for name, one in read.items()}
         against = self.against or str(self.by)
@@ -553,9 +559,7 @@ class Order:
     margin: float = FACTOR
 
     def __call__(self, study: Study) -> Question:
-        read = {name: self.measure(study, name) for name in self.methods}
-        if late := [name for name, one in read.items() if one.late]:
-            raise Insufficient(f"{', '.join(late)} does not reach the target in every replicate")
+        read = read_arrived(self.measure, study, self.methods)
         names = dict(zip(self.methods, shorten(self.methods), strict=True))
         parts = {f"{names[b]}/{names[a]}": log_ratio(read[b].values, read[a].values) for a, b in pairwise(self.methods)}
         note, tie = describe(self.measure, study, read), (1 / self.margin, self.margin)
@@ -579,9 +583,7 @@ class Rank:
         return list(self.by)
 
     def __call__(self, study: Study) -> Question:
-        read = {name: self.measure(study, name) for name in self.by}
-        if late := [name for name, one in read.items() if one.late]:
-            raise Insufficient(f"{', '.join(late)} does not reach the target in every replicate")
+        read = read_arrived(self.measure, study, self.methods)
         x, y = list(self.by.values()), pair(*(one.values for one in read.values()))
         found = np.array([rank_correlation(x, values) for values in y.T])
         quantity = f"Spearman correlation of {self.measure.title} with {self.against}"

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from gossamer.core import Registry
+from gossamer.problems.averaging import Averaging, averaging
 from gossamer.problems.empirical import Empirical, empirical
 from gossamer.problems.fixed_points import dpsgd_fixed_point, settling_point
 from gossamer.problems.linear import least_squares, logistic, softmax
@@ -22,6 +23,7 @@ PROBLEMS: Registry[Callable[..., Problem]] = Registry(
         "cnn": cnn,
         "quadratic": quadratic,
         "random-quadratic": random_quadratic,
+        "averaging": averaging,
     },
 )
 """The problems that a spec file can name."""
@@ -32,9 +34,11 @@ register = PROBLEMS.register
 
 __all__ = [
     "PROBLEMS",
+    "Averaging",
     "Empirical",
     "Problem",
     "Quadratic",
+    "averaging",
     "cnn",
     "dpsgd_fixed_point",
     "empirical",

@@ -234,7 +234,8 @@ def draw_curves(
         raise InputError(f"there is no x-axis {x!r} in this result; {nearest(x, result.axes)}")
     looks = method_looks(result) if looks is None else looks
     label_of_metric = result.metrics[metric]
-    log = label_of_metric.log if log is None else log
+    # a metric that is 0 throughout, as the loss of gossip alone, has no logarithm
+    log = (label_of_metric.log and bool((result.table[metric] > 0).any())) if log is None else log
     texts = {}
     for label in result.labels:
         lost = result.of(label).filter(pl.col("status") == "diverged").height

@@ -39,7 +39,7 @@ CLAIMS = [
         "The rate has a factor of ρ, and agents on a ring of 40 mix slowly.",
         Slope(
             Cost(TARGET, "grad_norm_sq"),
-            [f"beer @ {graph}" for graph in ("ring", "star", "torus", "erdos-renyi 0.2", "erdos-renyi 0.5")],
+            [f"beer @ {graph}" for graph in ("ring", "star", "grid", "erdos-renyi 0.2", "erdos-renyi 0.5")],
             "gap",
             above=-FLAT,
             below=FLAT,

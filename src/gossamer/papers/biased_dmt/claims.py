@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -27,6 +26,7 @@ from gossamer.papers.vocabulary import (
     LowerLoss,
     Order,
     Ratio,
+    Reading,
     Readings,
     Runs,
     Slope,
@@ -39,6 +39,7 @@ from gossamer.papers.vocabulary import (
     log_ratio,
     log_slope,
     pair,
+    read_arrived,
     resolution,
     result_of,
     slope_question,
@@ -258,30 +259,26 @@ NETWORKS = ("complete", "exponential", "torus", "ring", "path")
 STARTED = ("complete", "exponential", "torus", "random", "ring", "path")
 
 
-class TargetCost(NamedTuple):
-    """The cost of Biased-DMT until it reaches the target on a graph, from a start."""
+def cost_to_target(study: Study, graph: str, start: str, by: str = "round") -> Reading:
+    """Return what Biased-DMT pays until it reaches the target on a graph, from a start, whose name is shown, too."""
+    method = f"{DMT} @ {graph} {start}"
+    reading = read_arrived(Cost(pays=by), study, [method])[method]  # pyright: ignore[reportArgumentType]
+    return reading._replace(shown=f"{reading.shown} {start}")
 
-    readings: Readings
-    shown: str
-    """The marks before and after, with the name of the start."""
-    resolution: str
 
-    @staticmethod
-    def of(study: Study, graph: str, start: str, by: str = "round") -> "TargetCost":
-        goal, runs = tomllib.loads(study.spec)["tuning"]["target"], Runs.of(study, DMT, f"{graph} {start}")
-        if runs.never_arrives(goal):
-            raise Insufficient(f"{runs.name} does not reach {goal:g} in every replicate within {runs.last:,} rounds")
-        return TargetCost(runs.arrivals(goal, by), f"{runs.between(goal, by)} {start}", runs.resolution)
+def _marks(study: Study, graph: str) -> str:
+    """Return how finely rounds are known on a graph."""
+    return Runs.of(study, DMT, f"{graph} cold").resolution
 
 
 def same_rounds(study: Study) -> Question:
     gaps = {name: fact(study, f"{name} cold", "gap") for name in STARTED}
-    costs = {name: TargetCost.of(study, name, "cold") for name in STARTED}
-    rounds = {name: cost.readings for name, cost in costs.items()}
+    costs = {name: cost_to_target(study, name, "cold") for name in STARTED}
+    rounds = {name: cost.values for name, cost in costs.items()}
     asked = slope_question(gaps, rounds, "rounds to the target", "ρ", above=-FLAT, below=FLAT)
     by_gap = sorted(STARTED, key=gaps.__getitem__)
     note = f"rounds by ρ: {', '.join(f'{costs[name].shown} at {gaps[name]:.4g}' for name in by_gap)}"
-    return asked._replace(note=f"{note}; {costs[STARTED[0]].resolution}")
+    return asked._replace(note=f"{note}; {_marks(study, STARTED[0])}")
 
 
 SPARSEST = ("ring", "path")
@@ -292,30 +289,32 @@ DEAR = ("messages", "bytes_sent", "seconds")
 
 
 def cost_of_start(study: Study) -> Question:
-    parts, ideal = {}, TargetCost.of(study, "complete", "cold")
+    parts, ideal = {}, cost_to_target(study, "complete", "cold")
     kinds = {name: ("cold", "warm", *(("mean",) if name in SPARSEST else ())) for name in STARTED[1:]}
-    costs = {name: {kind: TargetCost.of(study, name, kind) for kind in some} for name, some in kinds.items()}
+    costs = {name: {kind: cost_to_target(study, name, kind) for kind in some} for name, some in kinds.items()}
     for graph in SPARSEST:
-        cold, mean, least = pair(costs[graph]["cold"].readings, costs[graph]["mean"].readings, ideal.readings)
+        cold, mean, least = pair(costs[graph]["cold"].values, costs[graph]["mean"].values, ideal.values)
         if not (cold > least).all():
             raise Insufficient(f"on {graph} a cold start takes no more rounds than on the complete graph")
         parts[graph] = (cold - mean) / (cold - least)
-    note = f"rounds, without those of the start: complete {ideal.shown}; {_list_costs(costs)}; {ideal.resolution}"
+    note = (
+        f"rounds, without those of the start: complete {ideal.shown}; {_list_costs(costs)}; {_marks(study, 'complete')}"
+    )
     return Question(
         "share of the rounds beyond the complete graph's that a mean start saves", parts, above=0.5, note=note
     )
 
 
 def warm_start_pays(by: str, study: Study) -> Question:
-    costs = {name: {kind: TargetCost.of(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
-    parts = {name: log_ratio(costs[name]["warm"].readings, costs[name]["cold"].readings) for name in SPARSEST}
-    note = f"{_list_costs(costs)}; {costs[SPARSEST[0]]['cold'].resolution}"
+    costs = {name: {kind: cost_to_target(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
+    parts = {name: log_ratio(costs[name]["warm"].values, costs[name]["cold"].values) for name in SPARSEST}
+    note = f"{_list_costs(costs)}; {_marks(study, SPARSEST[0])}"
     return Question(
         f"ratio of {PAID[by]}, warm to cold", parts, below=1 / FACTOR, tie=(1 / FACTOR, FACTOR), ratio=True, note=note
     )
 
 
-def _list_costs(costs: Mapping[str, Mapping[str, TargetCost]]) -> str:
+def _list_costs(costs: Mapping[str, Mapping[str, Reading]]) -> str:
     return "; ".join(f"{graph} {', '.join(one.shown for one in each.values())}" for graph, each in costs.items())
 
 
