@@ -76,7 +76,8 @@ from .results.comparison import Comparison, compare
 from .results.result import Result
 from .results.study import Study, concat
 from .worst.case import convex, lipschitz, smooth
-from .worst.certificate import LyapunovBound, best_step, certificate, diverging, largest_step
+from .worst.certificate import LyapunovBound, best_step, certificate, largest_step
+from .worst.divergence import diverging
 from .worst.exact import Worst, worst_case
 
 __version__: str

@@ -69,12 +69,17 @@ def test_no_bound_is_below_the_exact_worst_case():
         assert exact.solved <= found.bound(6) <= 2 * exact.solved
 
 
-def test_a_spectrum_is_no_better_than_a_network_in_it():
+def test_a_spectrum_is_no_better_than_a_network_in_it(tmp_path):
     rule, about = gs.BiasedDMT(eta=0.05, lam=0.3), {"bias": (0.1, 0.1)}
-    of_all = gs.certificate(rule, spectrum=(-0.25, 0.5), **about)
+    of_all = gs.certificate(rule, spectrum=(-0.25, 0.51), **about)
     of_one = gs.certificate(rule, HALF, **about)
     wider = gs.certificate(rule, spectrum=(-0.25, 0.8), **about)
     assert of_one.bound() <= of_all.bound() * 1.001 <= wider.bound() * 1.002
+    assert "all w in [-0.25, 0.51]" in of_all.phi
+    of_all.write(tmp_path / "proof.json")
+    assert LyapunovBound.read(tmp_path / "proof.json", network=HALF).constants == of_all.constants
+    with pytest.raises(NotProven, match="eigenvalues"):
+        LyapunovBound.read(tmp_path / "proof.json", network=gs.networks.ring(20))
 
 
 NETWORKS = {
@@ -149,6 +154,8 @@ def written(tmp_path_factory):
         (_negative, NotProven),
         (_sparser, NotProven),
         (_impossible, NotProven),
+        (lambda raw: raw.update(error=1e-3), NotProven),
+        (lambda raw: raw.update(error=-1.0), InputError),
         (_more_bias, NotProven),
         (_shorter, NotProven),
         (lambda raw: raw["functions"].update(L=2.0), NotProven),

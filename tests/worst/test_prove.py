@@ -61,6 +61,8 @@ def test_prove_prints_a_row_or_a_reason_for_every_method(tmp_path):
     assert fixed["floor"] < fixed["bound"]
     assert not diverging["verified"]
     assert "In fact it diverges on quadratics" in diverging["reason"]
+    assert 0.01 < diverging["largest"] < 2.0
+    assert f"The largest proved η is {diverging['largest']:.4g}" in diverging["reason"]
     assert tuned["verified"]
     assert not nonlinear["verified"]
     assert "linear" in nonlinear["reason"]

@@ -21,7 +21,8 @@ from gossamer.problems import Problem
 from gossamer.specs.setup import Candidate
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.worst import Bias, LyapunovBound, NotProven, best_step, certificate, diverging, largest_step, smooth
-from gossamer.worst.certificate import CONSTANTS, MOST_AGENTS, SYMBOLS, ask
+from gossamer.worst.certificate import CONSTANTS, SYMBOLS, ask
+from gossamer.worst.divergence import MOST_AGENTS
 from gossamer.worst.program import load_solver
 
 START = {"eta": 0.25, "lam": 0.5}
@@ -41,11 +42,11 @@ class Proved:
 
     def asdict(self) -> dict[str, Any]:
         about = {"method": self.method, "reason": self.reason or None, "seconds": self.seconds}
+        about["largest"] = None if self.largest is None else self.largest.rule.eta
         if self.found is None:
             return about | {"verified": False}
         kept = ("rule", "constants", "bound", "floor", "phi")
-        step = None if self.largest is None else self.largest.rule.eta
-        return about | {k: v for k, v in self.found.asdict().items() if k in kept} | {"largest": step, "verified": True}
+        return about | {k: v for k, v in self.found.asdict().items() if k in kept} | {"verified": True}
 
 
 @dataclass(frozen=True)
@@ -193,15 +194,20 @@ def _prove(
         reason = str(error)
         if rule is not None and network.agents <= MOST_AGENTS:
             with suppress(InputError):
-                where = diverging(rule, network, about["functions"])
+                # agents of one curvature first: their ζ² is bounded, as the proof supposes
+                where = diverging(rule, network, about["functions"], alike=True)
+                where = where or diverging(rule, network, about["functions"])
                 reason += f" In fact {where}." if where else " No quadratic was found on which it diverges."
-    except InputError as error:
-        reason = str(error)
+    except InputError as error:  # no bound of the rule can be had, at whatever step size
+        reason, rule = str(error), None
     try:
-        if found is not None and isinstance(getattr(found.rule, "eta", None), float):
+        one = rule if found is None else found.rule
+        if one is not None and isinstance(getattr(one, "eta", None), float):
             left = seconds - (time.monotonic() - began)
             floor = c.gradient_at_start or math.inf
-            largest = largest_step(found.rule, network, floor=floor, seconds=left, progress=say, **about)
+            largest = largest_step(one, network, floor=floor, seconds=left, progress=say, **about)
     except InputError as error:
         say(str(error))
+    if largest is not None and found is None:
+        reason += f" The largest proved η is {largest.rule.eta:.4g}, with a floor of {largest.floor:.4g}."
     return Proved(candidate.title, found, largest, reason, time.monotonic() - began)

@@ -1,7 +1,8 @@
 """Proof by machine: exact worst cases of rules, and the best bounds that can be proved for them."""
 
 from gossamer.worst.case import Bias, Functions, convex, lipschitz, smooth
-from gossamer.worst.certificate import Divergence, LyapunovBound, best_step, certificate, diverging, largest_step
+from gossamer.worst.certificate import LyapunovBound, best_step, certificate, largest_step
+from gossamer.worst.divergence import Divergence, diverging
 from gossamer.worst.exact import METRICS, Worst, worst_case
 from gossamer.worst.program import NotProven, OutOfTime
 from gossamer.worst.spaces import NotLinear

@@ -50,8 +50,8 @@ from gossamer.worst.case import (
 )
 from gossamer.worst.exact import BUDGET, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
-from gossamer.worst.program import FUZZ, Block, NotProven, OutOfTime, Program, load_solver
-from gossamer.worst.spaces import SAME, Eigenvalues, Given, Interval, NotLinear, Space, Term, Vectors, pad, spectrum_of
+from gossamer.worst.program import Block, NotProven, OutOfTime, Program, load_solver
+from gossamer.worst.spaces import SAME, Eigenvalues, Interval, Space, Term, Vectors, pad, spectrum_of
 
 CONSTANTS = ("excess", "start", "bias0", "noise0", "heterogeneity", "bias", "noise")
 """The constants of a bound: of Δ, ζ₀², σ_f² and σ² over T, and of ζ², σ_f² and σ² for ever."""
@@ -86,15 +86,6 @@ SYMBOLS = {label: {**BOUNDS, "noise": "σ²"}[label.rstrip("0")] for label in CO
 _ROUNDS = Range(1, math.inf, False, True, "It is a number of rounds.")
 _AT_LEAST_0 = Range(0, math.inf, False, True)
 _ABOVE_0 = Range(0, math.inf, True, True)
-
-MOST_AGENTS = 64
-"""The most agents among whom diverging quadratics are looked for."""
-
-MEANS = (0.003, 0.01, 0.1, 0.3, 0.6, 1.0)
-"""The curvatures of F, as shares of L, that are tried."""
-
-GROWS = 1e-7
-"""A spectral radius above 1 by less may be rounding: a double root of 1 moves by the square root of that."""
 
 TRIALS = 5
 """Rounds in which the relations between a rule's arrays are found."""
@@ -141,7 +132,7 @@ class _AnyCase(Case):
         """Return the mean of vectors over noise."""
         c = a.wide.copy()
         c[:, self.noise_columns()] = 0
-        return Vectors(self.space, c)
+        return Vectors(self.space, c, pad(a.r, c.shape[1]))
 
     def is_noisy(self, a: Vectors) -> bool:
         """Return True if noise took part in the vectors."""
@@ -223,7 +214,6 @@ class LyapunovProgram:
             {(i, j): self.program.variable(free=True) for i in range(len(pick)) for j in range(i + 1)}
             for pick in self.picks
         ]
-        self.noise: dict[str, list[_NoiseTerms]] = {}
 
         # a round from any state
         self._close(case)
@@ -233,7 +223,6 @@ class LyapunovProgram:
         if here is there:
             interest = {}
         self.groups = [self._group(case, interest, [(then, 1), (now, -1)], case.of_means(here.g, here.g))]
-        self.noise["noise"] = self._noise_of(case, then, space.mean(after.x))
 
         # Φ ≥ 0 for any state
         self._close(low)
@@ -253,8 +242,15 @@ class LyapunovProgram:
         start.at_most("start", start.spread(x0.g), 1)
         lowest = next(iter(start.lowest.values))
         self.groups.append(self._group(start, {x0.f[0]: 1.0, lowest: -1.0}, [(basis, 1)]))
-        self.noise["noise0"] = self._noise_of(start, basis, None)
 
+        spaces = (space, low.space, start.space)
+        self.program.rounding = max(one.rounding for one in spaces)
+        largest = max((e for sizes in self.sizes for e in sizes), default=0)
+        self.program.blur = max(one.blur for one in spaces) * 2.0 ** max(largest, 0)
+        self.noise: dict[str, list[_NoiseTerms]] = {
+            "noise": self._noise_of(case, then, space.mean(after.x)),
+            "noise0": self._noise_of(start, basis, None),
+        }
         self.rows = rows or [[[0] * one.size for one in group.blocks] for group in self.groups]
         for group, exponents in zip(self.groups, self.rows, strict=True):
             for block, of_row in zip(group.blocks, exponents, strict=True):
@@ -323,10 +319,8 @@ class LyapunovProgram:
         for basis, sign in parts:
             for k, Q in enumerate(self.Q):
                 # the mean over noise: its products with all else vanish, and its square is `_noise_of`
-                vectors = [
-                    case.without_noise(basis[i]).c[k] * 2.0**e
-                    for i, e in zip(self.picks[k], self.sizes[k], strict=True)
-                ]
+                rows = [space.rows_of(case.without_noise(basis[i]))[k] for i in self.picks[k]]
+                vectors = [row * 2.0**e for row, e in zip(rows, self.sizes[k], strict=True)]
                 for (i, j), q in Q.items():
                     group.blocks[k].add(q, [Term(k, vectors[i], vectors[j], 1.0 if i == j else 2.0)], -sign)
         add_interval(space, program, group.blocks)
@@ -340,12 +334,20 @@ class LyapunovProgram:
             for column in case.noise_columns():
                 vectors = [basis[i].wide[k] * 2.0**e for i, e in zip(self.picks[k], self.sizes[k], strict=True)]
                 for (i, j), q in Q.items():
-                    terms.append((q, *_product(vectors[i], vectors[j], column, shares[k] * (1 if i == j else 2))))
+                    weight = shares[k] * (1 if i == j else 2)
+                    terms.append((q, *self._multiply(vectors[i], vectors[j], column, weight)))
                 if k == 0 and moved is not None:
                     weight = shares[0] * self.problem.functions.L / 2 / self.unit
-                    terms.append((self.a, *_product(moved.wide[0], moved.wide[0], column, weight)))
+                    terms.append((self.a, *self._multiply(moved.wide[0], moved.wide[0], column, weight)))
             found.append(terms)
         return found
+
+    def _multiply(self, u: np.ndarray, v: np.ndarray, column: int, weight: float) -> tuple[float, float]:
+        """Return weight · Re(ū v) of a column, and a bound on its error."""
+        rounding, blur = self.program.rounding, self.program.blur
+        value = weight * float((u[column].conjugate() * v[column]).real)
+        size = [abs(one[column]) + np.abs(one).max() + blur / rounding for one in (u, v)]
+        return value, 4 * rounding * abs(weight) * float(size[0] * size[1])
 
     @property
     def size(self) -> Size:
@@ -401,13 +403,6 @@ class LyapunovProgram:
 
 _NoiseTerms = list[tuple[int, float, float]]
 """Variables, the factor of each, and a bound on the factor's error."""
-
-
-def _product(u: np.ndarray, v: np.ndarray, column: int, weight: float) -> tuple[float, float]:
-    """Return weight · Re(ū v) of a column, and a bound on its error where each coordinate has that of `FUZZ`."""
-    a, b = u[column], v[column]
-    largest = (abs(a) + np.abs(u).max()) * (abs(b) + np.abs(v).max())
-    return weight * float((a.conjugate() * b).real), 4 * FUZZ * abs(weight) * float(largest)
 
 
 def _exponent(of_square: float) -> int:
@@ -552,22 +547,23 @@ class LyapunovBound:
         space, found = self.problem.space(), spectrum_of(network)
         if found is None:
             return False
-        values, shares = found.values, found.shares
+        values, own = found.values, found.error / 2
         if isinstance(space, Interval):
-            inside = (np.real(values) >= space.low - SAME) & (np.real(values) <= space.high + SAME)
+            inside = (np.real(values) - own >= space.low) & (np.real(values) + own <= space.high)
             return bool((inside & (np.abs(np.imag(values)) < SAME)).all())
         assert isinstance(space, Eigenvalues)
         known = space.values[1:, 0]
         if not self.problem.noisy:
-            return bool((np.abs(values[:, None] - known).min(1, initial=math.inf) < SAME).all())
-        if space.shares is None or len(shares) != len(space.shares):
+            return bool((np.abs(values[:, None] - known).min(1, initial=math.inf) + own <= space.error).all())
+        if space.shares is None or len(found.shares) != len(space.shares):
             return False
-        return bool((np.abs(values - known) < SAME).all() and np.allclose(shares, space.shares, atol=1e-12))
+        near = (np.abs(values - known) + own <= space.error).all()
+        return bool(near and np.allclose(found.shares, space.shares, rtol=0, atol=1e-12))
 
     @property
     def phi(self) -> str:
         """Φ as text, with the names of the rule's arrays; w is the eigenvalue of a block, and the mean has w = 1."""
-        search = self._program()
+        search, space = self._program(), self.problem.space()
         names = [f"{n} − x̄" if search.moves[n] else n for n in search.names]
         names += ["∇f(x)", "∇f(x̄)"] if search.weighs_gradients else []
         lines = [f"Φ = {float(self.multipliers[search.a]) / search.unit:.5g} (F(x̄) − F*)"]
@@ -583,7 +579,10 @@ class LyapunovBound:
                     a, b = names[pick[i]], names[pick[j]]
                     parts.append(f"{q:+.4g} " + (f"‖{a}‖²" if i == j else f"⟨{a}, {b}⟩"))
             w = complex(search.eigenvalues[k])
-            lines.append(f"  w = {w.real:.4g}{f' ± {w.imag:.4g}i' if w.imag else ''}: {' '.join(parts) or '0'}")
+            block = f"w = {w.real:.4g}{f' ± {w.imag:.4g}i' if w.imag else ''}"
+            if k and isinstance(space, Interval):
+                block = f"all w in [{space.low:g}, {space.high:g}]"
+            lines.append(f"  {block}: {' '.join(parts) or '0'}")
         return "\n".join(lines)
 
     def check(self) -> None:
@@ -614,6 +613,7 @@ class LyapunovBound:
             assert isinstance(space, Eigenvalues)
             pairs = [[float(w.real), float(w.imag)] for w in space.values[1:, 0]]
             spectrum = {"eigenvalues": pairs, "shares": None if space.shares is None else space.shares.tolist()}
+            spectrum["error"] = space.error
         return {
             "method": rule.name,
             "rule": repr(rule),
@@ -659,7 +659,7 @@ class LyapunovBound:
                     raise NotProven(f"eigenvalues of a doubly stochastic W cannot lie in [{low:g}, {high:g}].")
                 make = _interval(low, high)
             else:
-                make = _spectrum([complex(*pair) for pair in raw["eigenvalues"]], raw["shares"])
+                make = _spectrum([complex(*pair) for pair in raw["eigenvalues"]], raw["shares"], raw["error"])
             if raw["noisy"] and raw.get("shares") is None:
                 raise NotProven("noise is averaged over a number of agents, which the file does not have.")
             check_bias((bias["relative"], bias["absolute"]))
@@ -990,13 +990,14 @@ def _weigh(given: dict[str, float], steps: float) -> dict[str, float]:
     return {label: given[of[label]] / (steps if label in OVER_T else 1.0) for label in CONSTANTS}
 
 
-def _spectrum(values: Sequence[complex], shares: Sequence[float] | None) -> Callable[[], Space]:
+def _spectrum(values: Sequence[complex], shares: Sequence[float] | None, error: float) -> Callable[[], Space]:
     """Return a function that makes the space of these eigenvalues, read from a file."""
     if any(abs(w) > 1 + SAME for w in values) or (
         shares is not None and (len(shares) != len(values) + 1 or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9)
     ):
         raise NotProven("no doubly stochastic W has these eigenvalues, with these shares of them.")
-    return lambda: Eigenvalues(values, shares, exact=False)
+    error = _AT_LEAST_0.check("error", error)
+    return lambda: Eigenvalues(values, shares, exact=False, error=error)
 
 
 def _read_functions(raw: dict[str, Any]) -> Functions:
@@ -1006,106 +1007,3 @@ def _read_functions(raw: dict[str, Any]) -> Functions:
 
 def _interval(low: float, high: float) -> Callable[[], Space]:
     return lambda: Interval(low, high)
-
-
-# --- quadratics on which a rule diverges ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Divergence:
-    r"""Quadratics $f_i(x) = \frac12 a_i x^2$, whose mean has a minimum, on which a rule diverges."""
-
-    curvatures: np.ndarray
-    """a_i, each in [−L, L]."""
-    radius: float
-    """The spectral radius of a round: errors grow by this factor."""
-
-    def __str__(self) -> str:
-        shown = ", ".join(f"{a:.4g}" for a in self.curvatures[:8]) + ", …" * (len(self.curvatures) > 8)
-        return f"it diverges on quadratics with the curvatures {shown}: errors grow by {self.radius:.6g} a round"
-
-
-class _Quadratics(SymbolicAgents):
-    """Agents whose losses are quadratics of these curvatures, with the minimum at 0."""
-
-    def __init__(self, case: Case, curvatures: np.ndarray):
-        super().__init__(case, 0)
-        self.curvatures = curvatures[:, None]
-
-    def gradient(self, *points: Any) -> Any:
-        first, *others = (Vectors(x.space, x.c * self.curvatures) for x in points)
-        return (first, *others) if others else first
-
-    full_gradient = gradient
-
-    def _compress(self, a: Any, by: Any) -> Any:
-        raise NotLinear("a compressed message has no one linear iteration, whose spectral radius would be known.")
-
-
-class _Growth:
-    """The growth of errors in a round of a rule, on quadratics, among the states that keep the rule's relations."""
-
-    def __init__(self, rule: Any, network: Network):
-        relations = find_relations(rule, smooth())
-        self.rule, self.case, n = at_round(rule, 0), Case(Given(network), smooth(), Bias()), network.agents
-        self.names = relations.names
-        self.state = State(**{name: self.case.space.leaf() for name in self.names}, **relations.numbers)
-        mean = np.full((n, n), 1 / n)
-        free = sum(np.kron(w, part) for w, part in zip(relations.weights, (mean, np.eye(n) - mean), strict=True))
-        # the mean model may be at any place
-        place = np.kron([relations.moves[name] for name in self.names], np.ones(n))
-        U, size, _ = np.linalg.svd(np.column_stack([free, place]))
-        self.U = U[:, : int((size > 1e-9 * size[0]).sum())]
-
-    def radius(self, curvatures: np.ndarray) -> float:
-        """Return the spectral radius of a round."""
-        after = self.rule.step(self.state, _Quadratics(self.case, curvatures))
-        P = np.concatenate([pad(after[name].c, self.case.space.columns) for name in self.names])
-        return float(np.abs(np.linalg.eigvals(self.U.T @ P @ self.U)).max())
-
-
-def diverging(
-    rule: Any, network: Network, functions: Functions | None = None, *, alike: bool = False
-) -> Divergence | None:
-    """Look for quadratics of a class on which a rule diverges; None if none was found, which proves nothing.
-
-    Where curvatures differ ζ² has no bound, so that a bound which counts ζ² may hold all the same: with `alike` all
-    agents have one curvature, of which a hundred are tried. Otherwise agents have the largest or the least curvature of
-    the class, in the patterns of W's eigenvectors, with as many at the largest as give F a chosen curvature; then two
-    agents change places as long as errors grow faster.
-    """
-    functions = functions or smooth()
-    check_rule(rule)
-    if not isinstance(network, Network) or network.changes or network.stochastic != "doubly":
-        raise InputError("quadratics are looked for on a network with one doubly stochastic W for all rounds.")
-    if network.agents > MOST_AGENTS:
-        raise InputError(
-            f"quadratics are looked for among at most {MOST_AGENTS} agents, but there are {network.agents}."
-        )
-    n, L, low = network.agents, functions.L, functions.mu
-    growth = _Growth(rule, network)
-    if alike:
-        tried = [np.full(n, a) for a in np.linspace(max(low, 0.01 * L), L, 100)]
-    else:
-        patterns = np.linalg.eigh((network.mixing + network.mixing.T) / 2)[1].T
-        tried = []
-        for mean in MEANS:
-            wanted = max(mean * L, low)
-            share = np.clip((wanted - low) * n / (L - low) - np.arange(n), 0, 1)
-            for pattern in patterns:
-                a = np.empty(n)
-                a[np.argsort(-pattern)] = low + (L - low) * share
-                tried.append(a)
-            tried.append(np.full(n, wanted))
-    radii = [growth.radius(a) for a in tried]
-    best, largest = tried[int(np.argmax(radii))], max(radii)
-    improved = not alike
-    while improved and largest <= 1 + GROWS:
-        improved = False
-        for i, j in itertools.combinations(range(n), 2):
-            swapped = best.copy()
-            swapped[[i, j]] = best[[j, i]]
-            radius = growth.radius(swapped)
-            if radius > largest + GROWS:
-                best, largest, improved = swapped, radius, True
-    return Divergence(best, largest) if largest > 1 + GROWS else None
