@@ -1,6 +1,6 @@
 """The worst case of every rule after three rounds on two networks, or the reason why it cannot be had.
 
-``python -m tests.worst.test_every_rule`` prints them as a table.
+``python -m tests.worst.test_every_rule [RULE ...]`` prints them as a table.
 """
 
 import sys
@@ -58,13 +58,13 @@ def test_every_worst_case_is_attained_on_a_ring(name):
     found, replayed = case_of(name, "ring")
     assert replayed.violation < 1e-9
     assert replayed.value <= found.upper
-    loose = 0.05 if "compressor" in RULES[name][0] else 1e-5  # equal messages of two agents may have been told apart
+    loose = 3e-5 if name == "k-gt" else 2e-6  # its local steps ask at many points, and the solver is less precise
     assert replayed.value > (1 - loose) * found.upper
 
 
 def main() -> None:
     print(f"{'rule':<22}{'network':<7}{'upper':>12}{'replayed':>14}{'gap':>9}  holds")
-    for name in RULES:
+    for name in sys.argv[1:] or RULES:
         for network in NETWORKS:
             try:
                 found, replayed = case_of(name, network)

@@ -10,6 +10,7 @@ approach", 2014, arXiv 1206.3209. S. Colla and J. M. Hendrickx, "Automatic perfo
 optimization", 2023, arXiv 2203.05963.
 """
 
+import dataclasses
 import math
 import os
 import time
@@ -59,6 +60,9 @@ MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
 
 TOLERANCE = 1e-10
 """The solver's."""
+
+PRECISE = 5e-7
+"""The share of the bound within which a replay needs no second solution."""
 
 BUDGET = 600.0
 """The seconds that a worst case may take, unless the caller says otherwise."""
@@ -145,7 +149,13 @@ class Worst:
         if self.metric not in METRICS or not self.exact:
             return None
         if not isinstance(self.case.space, Interval):
-            return replay(self)
+            first = replay(self)
+            if self.upper - first.value <= PRECISE * max(1.0, self.upper):
+                return first
+            # a proof needs a margin, and the margin costs precision: without it vectors are often nearer to feasible
+            program, cost = self.case.dual(self.goal)
+            second = replay(dataclasses.replace(self, solution=program.solve(cost, tolerance=TOLERANCE)))
+            return max(first, second, key=lambda found: found.value)
         if self.case.space.low + (1 + self.case.space.high) / 2 < 0:
             return None
         network = four_agents(self.case.space.low, self.case.space.high)
@@ -429,7 +439,7 @@ def _bound(case: Case, bounds: dict[str, float], x0: Point, optimum: Point | Non
 def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> tuple[Form, list[Point]]:
     """Return the metric, times the number of values that stand for a mean, and the points that it looks at."""
     if callable(metric):
-        form: Form = metric(case, states)
+        form: Any = metric(case, states)
         return form * float(case.space.values_each), []
     space, steps = case.space, len(states) - 1
     each = space.values_each
