@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.core import InputError
+from gossamer import core
+from gossamer.core import InputError, State, StepSize
 from gossamer.worst import LyapunovBound, NotLinear, NotProven, diverging
+from gossamer.worst.spaces import spectrum_of
 from tests.table import table
 
 pytest.importorskip("clarabel")
@@ -170,6 +172,23 @@ def written(tmp_path_factory):
         (lambda raw: raw.update(rule="GNSD(eta=0.2)"), InputError),
         (lambda raw: raw.pop("multipliers"), InputError),
         (lambda raw: raw.update(multipliers=["nonsense"]), InputError),
+        (lambda raw: raw["multipliers"].__setitem__(0, "1e999999999"), InputError),
+        (lambda raw: raw.update(steps=-5.0), InputError),
+        (lambda raw: raw.update(steps=0), InputError),
+        (lambda raw: raw.update(steps=math.nan), InputError),
+        (lambda raw: raw["constants"].update(bias=math.inf), InputError),
+        (lambda raw: raw["constants"].update(noise=1.0), NotProven),
+        (lambda raw: raw["given"].update(noise=1.0), InputError),
+        (lambda raw: raw["given"].update(absolute=0.0), NotProven),
+        (lambda raw: raw["eigenvalues"][0].__setitem__(1, math.nan), NotProven),
+        (lambda raw: raw.update(shares=[0.4, 0.6]), NotProven),
+        (lambda raw: raw.update(shares=[math.nan, math.nan]), NotProven),
+        (lambda raw: raw.update(bound=raw["bound"] / 2), NotProven),
+        (lambda raw: raw.update(floor=0.0), NotProven),
+        (lambda raw: raw.update(phi="Φ = 0"), NotProven),
+        (lambda raw: raw.update(agents=1000), NotProven),
+        (lambda raw: raw.update(noisy="no"), InputError),
+        (lambda raw: raw.update(network=5), InputError),
     ],
 )
 def test_a_certificate_that_was_changed_is_refused(written, tmp_path, change, error):
@@ -179,6 +198,85 @@ def test_a_certificate_that_was_changed_is_refused(written, tmp_path, change, er
     (tmp_path / "changed.json").write_text(json.dumps(raw))
     with pytest.raises(error):
         LyapunovBound.read(tmp_path / "changed.json")
+
+
+def test_a_file_that_is_nested_too_deep_is_refused(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 10**6)
+    with pytest.raises(InputError, match="no certificate"):
+        LyapunovBound.read(tmp_path / "deep.json")
+
+
+def test_a_certificate_of_constant_numbers_is_none_of_a_schedule(written, tmp_path):
+    rule = gs.BiasedDMT(eta=gs.schedules.inverse_sqrt(0.2), lam=0.5)
+    raw = json.loads(written.read_text()) | {"rule": repr(rule)}
+    (tmp_path / "changed.json").write_text(json.dumps(raw))
+    with pytest.raises(InputError, match="schedules"):
+        LyapunovBound.read(tmp_path / "changed.json", rule=rule)
+
+
+def test_a_bound_says_nothing_of_bias_or_noise_that_it_was_not_proved_for():
+    found = gs.certificate(RULE, HALF)
+    assert found.bound(1000, absolute=0, noise=0.0) == found.bound(1000)
+    for given in ({"absolute": 1.0}, {"noise": 1.0}):
+        with pytest.raises(InputError, match="says nothing"):
+            found.bound(1000, **given)
+    for wrong in (-1.0, math.nan, "1"):
+        with pytest.raises(InputError, match="excess"):
+            found.bound(1000, excess=wrong)
+
+
+def test_a_matrix_that_is_nearly_normal_does_not_count_as_normal():
+    """W = J + δuvᵀ with u ⊥ v has no eigenvalue but 0 besides the mean's, yet its models stay apart."""
+    u, v = np.array([1, -1, 0]) / math.sqrt(2), np.array([1, 1, -2]) / math.sqrt(6)
+    for apart in (1e-3, 1e-6):
+        network = gs.networks.from_matrix(np.full((3, 3), 1 / 3) + apart * np.outer(u, v))
+        with pytest.raises(InputError, match="one W"):
+            gs.certificate(gs.DPSGD(eta=0.5), network)
+
+
+def test_eigenvalues_near_one_are_told_apart():
+    """A triangle of weights of about 1e-8: its gaps of 1.005e-8 and 1.000e-8 differ by less than 1e-10."""
+    a, b = 1e-8 / 3, 1.01e-8 / 3
+    W = np.array([[1 - 2 * a, a, a], [a, 1 - a - b, b], [a, b, 1 - a - b]])
+    network = gs.networks.from_matrix(W)
+    found = spectrum_of(network)
+    assert found is not None
+    np.testing.assert_allclose(np.sort(1 - found.values), [3 * a, a + 2 * b], rtol=1e-5)
+
+
+@core.rule("drifting-copy")
+class _DriftingCopy:
+    """D-PSGD with a copy z of its models, whose difference to them doubles each round, from 1e-12 on."""
+
+    eta: StepSize
+
+    def init(self, x, agent):
+        return State(x=x, z=x)
+
+    def step(self, s, agent):
+        apart = s.z - s.x
+        x = agent.gossip(s.x - self.eta * agent.gradient(s.x)) + apart
+        return State(x=x, z=x + 2 * apart + 1e-12 * (x - agent.gossip(x)))
+
+
+@core.rule("decaying")
+class _Decaying:
+    """D-PSGD with a weight decay of 1e-10, whose bound depends on where it starts."""
+
+    eta: StepSize
+
+    def init(self, x, agent):
+        return State(x=x)
+
+    def step(self, s, agent):
+        return State(x=agent.gossip((1 - 1e-10) * s.x - self.eta * agent.gradient(s.x)))
+
+
+def test_what_nearly_holds_between_arrays_does_not_count():
+    with pytest.raises(InputError, match=r"relation|could be proved"):
+        gs.certificate(_DriftingCopy(eta=0.1), gs.networks.ring(4))
+    with pytest.raises(InputError, match="otherwise than its start"):
+        gs.certificate(_Decaying(eta=0.1), gs.networks.ring(4))
 
 
 def test_no_random_quadratic_is_above_the_bound():
@@ -350,6 +448,7 @@ def test_phi_is_readable():
 
 
 RULE = gs.BiasedDMT(eta=0.1, lam=0.5)
+CHOCO = gs.ChocoSGD(eta=0.1, gamma=0.3, compressor=gs.compressors.top_k(share=0.5))
 
 
 @table(
@@ -374,6 +473,7 @@ RULE = gs.BiasedDMT(eta=0.1, lam=0.5)
         (dataclasses.replace(RULE, eta=lambda t: 0.1), HALF, {}, InputError, "schedules"),
         (gs.LocalBiasedDMT(eta=0.1, lam=0.5, inner=0.1, local=2), HALF, {"noise": 1.0}, InputError, "same round"),
         (gs.STEM(eta=0.1, a=0.1), HALF, {"noise": 1.0}, InputError, "one sample"),
+        (CHOCO, HALF, {"noise": 1.0}, InputError, "compresses a message"),
         (gs.FROST(eta=0.1), HALF, {}, InputError, "place"),
         (gs.BiasedDMT(eta=3.0, lam=0.5), HALF, {}, NotProven, "diverging"),
     ],
@@ -381,6 +481,27 @@ RULE = gs.BiasedDMT(eta=0.1, lam=0.5)
 def test_bad_input_is_refused(rule, network, about, error, word):
     with pytest.raises(error, match=word):
         gs.certificate(rule, network, **about)
+
+
+@table(
+    ("call", "about", "word"),
+    [
+        (gs.largest_step, {"floor": "2"}, "floor"),
+        (gs.largest_step, {"floor": math.nan}, "floor"),
+        (gs.largest_step, {"seconds": "60"}, "seconds"),
+        (gs.best_step, {"seconds": math.nan}, "seconds"),
+        (gs.best_step, {"over": "eta"}, "list"),
+        (gs.best_step, {"over": 5}, "list"),
+        (gs.certificate, {"seconds": -1.0}, "seconds"),
+        (gs.worst_case, {"steps": 2, "seconds": math.nan}, "seconds"),
+        (gs.worst_case, {"steps": 2, "metric": ["mean_gradient"]}, "metric"),
+        (gs.worst_case, {"steps": 2, "metric": lambda case, states: 1.0}, "form"),
+        (diverging, {"functions": 1.0}, "functions"),
+    ],
+)
+def test_a_bad_argument_is_named(call, about, word):
+    with pytest.raises(InputError, match=word):
+        call(RULE, HALF, **about)
 
 
 def test_a_smoothness_must_be_positive():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.core import State, rule
+from gossamer import theory
+from gossamer.core import State, StepSize, rule
 from gossamer.worst import Bias, NotProven, worst_case
 from gossamer.worst.case import check_bias
 from gossamer.worst.spaces import Eigenvalues, Given
@@ -205,6 +206,18 @@ def test_compressed_rules_meet_the_worst_contraction():
     assert case_of(gs.compressors.top_k(share=0.1)).upper > found.upper + 1e-3
 
 
+def test_a_compressor_keeps_what_it_keeps_of_the_given_dimension():
+    """Of five numbers top_k(share=0.5) keeps two, so that it may lose 0.6 of ‖a‖²; of a thousand it loses a half."""
+    by, ring = gs.compressors.top_k(share=0.5), gs.networks.ring(4)
+    rule = gs.ChocoSGD(eta=0.1, gamma=0.3, compressor=by)
+    five, most = (gs.worst_case(rule, ring, steps=3, **given) for given in ({"dim": 5}, {}))
+    assert five.upper > most.upper * (1 + 1e-6)
+    assert "lose at most 0.6 ‖a‖², as top_k(share=0.5) does of d = 5 numbers" in five.holds_for
+    assert "d = 1,000" in most.holds_for
+    table = theory.worst_cases([rule], gs.problems.quadratic(np.eye(5), np.ones((4, 5))), ring, steps=1, replay=False)
+    assert table.rows[0].found.case.dim == 5
+
+
 def test_no_random_quadratic_is_worse():
     rule, network = gs.BiasedDMT(eta=0.3, lam=0.5), gs.networks.ring(4)
     found = worst_case(rule, network, steps=4, functions=gs.smooth(), excess=1.0, start=1.0, metric="mean_gradient")
@@ -238,6 +251,31 @@ def test_a_schedule_is_followed():
     constant = worst_case(gs.DPSGD(eta=0.2), TWO, steps=3).upper
     assert worst_case(gs.DPSGD(eta=lambda t: 0.2), TWO, steps=3).upper == pytest.approx(constant, abs=1e-7)
     assert abs(worst_case(gs.DPSGD(eta=lambda t: 0.2 / (t + 1)), TWO, steps=3).upper - constant) > 1e-2
+
+
+@rule("nesterov")
+class _Nesterov:
+    """Gradients where the momentum will have taken the models."""
+
+    eta: StepSize
+
+    def init(self, x, agent):
+        return State(x=x, m=0 * x)
+
+    def step(self, s, agent):
+        m = 0.5 * s.m - self.eta * agent.gradient(s.x + 0.5 * s.m)
+        return State(x=agent.gossip(s.x + m), m=agent.gossip(m))
+
+
+def test_heterogeneity_is_bounded_at_mean_models_only():
+    """On a complete graph all agents ask at one point, which is no mean model from round 1 on."""
+    found = worst_case(_Nesterov(eta=0.2), gs.networks.complete(3), steps=3, heterogeneity=0.01, start=0.01)
+    asked = [p for p in found.case.asked if p.common]
+    assert len(asked) == 3
+    assert len(found.case.means) == 3
+    assert sum(p in found.case.means for p in asked) == 1
+    assert sum(c.label == "heterogeneity" for c in found.case.conditions) == 3
+    assert found.replayed.violation < 1e-9
 
 
 def test_a_metric_of_ones_own():

@@ -130,6 +130,33 @@ def test_the_command_agrees_with_the_function(spec):
     assert found["upper"] == pytest.approx(own.upper, abs=1e-9)
 
 
+def test_the_command_says_that_noise_is_left_out(spec):
+    quiet = gossamer("worst-case", spec, "--steps", 2, "--no-replay").stdout
+    noise = '[oracle]\nstages = [{ kind = "additive-bias", mean = 0.05, std = 0.2, redraw = true }]\n'
+    spec.write_text(spec.read_text() + noise)
+    loud = gossamer("worst-case", spec, "--steps", 2, "--no-replay").stdout
+    assert "without noise, of which the oracle has σ² = 0.08" in loud
+    assert "noise" not in quiet
+
+
+@pytest.mark.parametrize("command", ["worst-case", "prove"])
+def test_no_command_proves_what_starts_apart(spec, command):
+    spec.write_text(spec.read_text().replace("[run]", "[run]\napart = [-1.0, 1.0]"))
+    ended = gossamer(command, spec)
+    assert ended.returncode == 2
+    assert "one point" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "bad", [("worst-case", "--seconds"), ("prove", "--seconds"), ("plan", "--proof")], ids=lambda bad: bad[0]
+)
+def test_a_budget_must_be_a_number_of_seconds(spec, bad):
+    for value in ("nan", "-1"):
+        ended = gossamer(bad[0], spec, bad[1], value)
+        assert ended.returncode == 2
+        assert "Traceback" not in ended.stderr
+
+
 def test_the_command_refuses_bad_numbers(spec):
     assert gossamer("worst-case", spec, "--relative", 1.5).returncode == 2
     ended = gossamer("worst-case", spec, "--metric", "loss")

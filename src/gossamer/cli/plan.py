@@ -16,7 +16,9 @@ def plan(
         float | None, typer.Option(help="In place of rounds: the mean of ‖∇F‖² that the bound should promise.")
     ] = None,
     trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
-    proof: Annotated[float, typer.Option(help="Seconds to look for a bound that a machine proves; 0 for none.")] = 30.0,
+    proof: Annotated[
+        float, typer.Option(help="Seconds to look for a bound that a machine proves; 0 for none.", min=0)
+    ] = 30.0,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,

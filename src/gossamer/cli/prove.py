@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli.shared import AsJSON, SpecFile, With, app, load_own, output_directory, resumable, say_each, status
+from gossamer.core import InputError
 
 
 @app.command()
@@ -36,6 +37,8 @@ def prove(
     folder = None if out is None else output_directory(out, out)
 
     def make_proofs(one: Spec) -> theory.Proofs:
+        if one.run.apart:
+            raise InputError("a proof starts all agents from one point: leave apart out of [run].")
         parts = one.parts()
         seeds = range(one.run.seeds) if isinstance(one.run.seeds, int) else one.run.seeds
         rounds = one.run.steps if steps is None else steps

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, resumable, say_each, status
+from gossamer.core import InputError
 
 
 @app.command("worst-case")
@@ -53,6 +54,8 @@ def worst_case(
     constants = {"smoothness": smoothness, "excess": excess, "relative": relative, "absolute": absolute}
 
     def find(one: Spec) -> theory.WorstCases:
+        if one.run.apart:
+            raise InputError("a worst case starts all agents from one point: leave apart out of [run].")
         parts = one.parts()
         seeds = range(one.run.seeds) if isinstance(one.run.seeds, int) else one.run.seeds
         given = {name: value for name, value in constants.items() if value is not None}

@@ -54,6 +54,7 @@ from gossamer.theory.theorem import (
     steps_limit,
 )
 from gossamer.worst import LyapunovBound, best_step
+from gossamer.worst.exact import SECONDS
 
 CONSTANT_SYMBOLS = {
     "smoothness": "L",
@@ -324,6 +325,7 @@ def plan(
         raise InputError("a plan takes steps or a target, but not both: the one follows from the other.")
     steps = None if steps is None else _AT_LEAST_1.check("steps", steps)
     target = None if target is None else _ABOVE_0.check("target", target)
+    seconds = SECONDS.check("seconds", seconds)
     oracle = completed(oracle or exact())
     check([], problem, network, oracle, tuned=1)
     _, numbers = plan_run(1, None, seeds, "float64")

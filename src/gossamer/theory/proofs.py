@@ -23,6 +23,7 @@ from gossamer.theory.constants import Constants, constants_of
 from gossamer.worst import Bias, LyapunovBound, NotProven, best_step, certificate, diverging, largest_step, smooth
 from gossamer.worst.certificate import CONSTANTS, SYMBOLS, ask
 from gossamer.worst.divergence import MOST_AGENTS
+from gossamer.worst.exact import SECONDS
 from gossamer.worst.program import load_solver
 
 START = {"eta": 0.25, "lam": 0.5}
@@ -148,10 +149,10 @@ def prove(
     c = constants_of(problem, network, completed(oracle or exact()), seeds=seeds, warm=0, **given)
     if c.relative >= 1:
         raise InputError(f"M_f is {c.relative:.4g}: from 1 on a gradient may be answered by zero, and no method moves.")
-    about, rows = question_of(c, steps), []
-    deadline = time.monotonic() + seconds
+    about, rows = question_of(c, steps) | {"dim": problem.dim}, []
+    deadline = time.monotonic() + SECONDS.check("seconds", seconds)
     for number, candidate in enumerate(candidates):
-        share = (deadline - time.monotonic()) / (len(candidates) - number)
+        share = max(deadline - time.monotonic(), 0.0) / (len(candidates) - number)
         rows.append(_prove(_candidate(candidate), network, c, about, share, progress))
     return Proofs(network.name, c, steps, tuple(rows))
 
@@ -203,7 +204,7 @@ def _prove(
     try:
         one = rule if found is None else found.rule
         if one is not None and isinstance(getattr(one, "eta", None), float):
-            left = seconds - (time.monotonic() - began)
+            left = max(seconds - (time.monotonic() - began), 0.0)
             floor = c.gradient_at_start or math.inf
             largest = largest_step(one, network, floor=floor, seconds=left, progress=say, **about)
     except InputError as error:

@@ -16,6 +16,7 @@ from gossamer.specs.setup import Candidate
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.worst import METRICS, Worst, convex, smooth, worst_case
 from gossamer.worst.case import check_bias
+from gossamer.worst.exact import SECONDS
 from gossamer.worst.program import load_solver
 
 STEPS = 8
@@ -89,6 +90,10 @@ class WorstCases:
                 "At most: proved in exact and interval arithmetic for all losses of the class, starts and biases.",
                 *{f"It is {found.holds_for}." for _, found in known},
             ]
+            if c.variance:
+                lines.append(
+                    f"It is without noise, of which the oracle has σ² = {c.variance:.4g}; `gossamer prove` counts it."
+                )
             if self.replayed:
                 lines.append("Replayed: measured by the simulator on the worst losses; the truth lies between.")
         missing = [f"- {row.method}: {row.reason}" for row in self.rows if row.found is None]
@@ -146,9 +151,10 @@ def worst_cases(
         "excess": c.excess,
         "start": c.heterogeneity_at_start if start is None else start,
         "distance": distance,
+        "dim": problem.dim,
     }
     where = {"network": network} if spectrum is None else {"spectrum": spectrum}
-    rows, deadline = [], time.monotonic() + seconds
+    rows, deadline = [], time.monotonic() + SECONDS.check("seconds", seconds)
     for number, given_rule in enumerate(candidates):
         candidate = given_rule if isinstance(given_rule, Candidate) else Candidate.of_rule(given_rule)
         share, began = (deadline - time.monotonic()) / (len(candidates) - number), time.monotonic()

@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, Range, State, brief
+from gossamer.compressors import Compressor
+from gossamer.core import InputError, Range, State, brief, parts
 from gossamer.core.rules import bind, schedules
 from gossamer.worst.program import Program
 from gossamer.worst.spaces import Given, NeedsMatrix, NotLinear, Space, Term, Vectors, pad
 
 DIMENSION = 1_000
-"""The dimension for which a compressor says how much of a vector it keeps."""
+"""The dimension for which a compressor says how much of a vector it keeps, unless the caller gives another."""
 
 
 @dataclass(frozen=True)
@@ -149,14 +150,16 @@ class Answer:
 class Case:
     """The points, answers and conditions of a run whose vectors are unknown."""
 
-    def __init__(self, space: Space, functions: Functions, bias: Bias | None = None):
-        self.space, self.functions, self.bias = space, functions, bias or Bias()
+    def __init__(self, space: Space, functions: Functions, bias: Bias | None = None, dim: int = DIMENSION):
+        self.space, self.functions, self.bias, self.dim = space, functions, bias or Bias(), dim
         self.points: list[Point] = []
         self.answers: list[Answer] = []
         self.asked: list[Point] = []
         """The points that the rule asked at, in the order of its queries."""
         self.compressed: list[tuple[Vectors, Vectors, float]] = []
         self.conditions: list[Condition] = []
+        self.means: list[Point] = []
+        """The mean models that were looked at, and the optimum: where heterogeneity may be bounded."""
         self.count = 0
         """How many function values there are."""
         self.unit = 1.0
@@ -391,7 +394,7 @@ class SymbolicAgents:
 
     def _compress(self, a: Any, by: Any) -> Any:
         """Return C(a) of any compressor that loses as large a share of ‖a‖² at most."""
-        left = by.contraction(DIMENSION)
+        left = by.contraction(self.case.dim)
         if left is None or left >= 1:
             raise InputError(
                 f"{by} bounds no error below ‖a‖², so nothing bounds what becomes of a message: take a compressor that "
@@ -405,8 +408,8 @@ class SymbolicAgents:
 
     def gossip_sum(self, *arrays: Any) -> Any:
         space = self._need_matrix()
-        links = (space.matrix(self.t) != 0) & ~np.eye(space.rows, dtype=bool)
-        return _unpack(tuple(Vectors(space, links @ a.c) if isinstance(a, Vectors) else links @ a for a in arrays))
+        links = ((space.matrix(self.t) != 0) & ~np.eye(space.rows, dtype=bool)).astype(float)
+        return _unpack(tuple(space.apply(links, a) if isinstance(a, Vectors) else links @ a for a in arrays))
 
     def gossip_robust(self, *arrays: Any, by: Any) -> Any:
         raise NotLinear("a worst case needs a rule that is linear in its arrays, but an aggregator is not.")
@@ -457,6 +460,16 @@ def run(rule: Any, case: Case, steps: int, agents: type[SymbolicAgents] = Symbol
     for t in range(steps):
         states.append(at_round(rule, t).step(states[-1], agents(case, t)))
     return states
+
+
+def describe_messages(rule: Any, dim: int) -> str:
+    """Return for which messages a bound of a rule holds: all that lose no more than its compressor does."""
+    lost = {str(part): part.contraction(dim) for part in parts(rule).values() if isinstance(part, Compressor)}
+    return "".join(
+        f", for messages that lose at most {left:.4g} ‖a‖², as {by} does of d = {dim:,} numbers"
+        for by, left in lost.items()
+        if left
+    )
 
 
 def at_round(rule: Any, t: int) -> Any:

@@ -23,6 +23,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,9 +35,10 @@ import numpy as np
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.files import atomic
-from gossamer.core import InputError, Range, State, brief, hyperparameters, schedules, setting
+from gossamer.core import InputError, Range, State, brief, hyperparameters, schedules, setting, whole
 from gossamer.networks import Network
 from gossamer.worst.case import (
+    DIMENSION,
     Bias,
     Case,
     Form,
@@ -46,12 +48,13 @@ from gossamer.worst.case import (
     add_interval,
     at_round,
     check_bias,
+    describe_messages,
     smooth,
 )
-from gossamer.worst.exact import BUDGET, Size, check_rule, choose_space, machine_memory
+from gossamer.worst.exact import BUDGET, SECONDS, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
 from gossamer.worst.program import Block, NotProven, OutOfTime, Program, load_solver
-from gossamer.worst.spaces import SAME, Eigenvalues, Interval, Space, Term, Vectors, pad, spectrum_of
+from gossamer.worst.spaces import SAME, UNIT, Eigenvalues, Interval, Space, Term, Vectors, pad, spectrum_of
 
 CONSTANTS = ("excess", "start", "bias0", "noise0", "heterogeneity", "bias", "noise")
 """The constants of a bound: of Δ, ζ₀², σ_f² and σ² over T, and of ζ², σ_f² and σ² for ever."""
@@ -100,13 +103,15 @@ class Problem:
     functions: Functions
     bias: Bias
     noisy: bool
+    dim: int = DIMENSION
+    """The dimension for which a compressor says how much of a message it keeps."""
 
 
 class _AnyCase(Case):
     """A case in which gradients are written as differences to those nearby, so that all coordinates are of size 1."""
 
-    def __init__(self, space: Space, functions: Functions, bias: Bias, step: float):
-        super().__init__(space, functions, bias)
+    def __init__(self, problem: Problem, space: Space, step: float):
+        super().__init__(space, problem.functions, problem.bias, problem.dim)
         self.near = math.sqrt(step)
         self.noise: list[Vectors] = []
 
@@ -167,6 +172,14 @@ class _Agents(SymbolicAgents):
 
     full_gradient = gradient
 
+    def _compress(self, a: Any, by: Any) -> Any:
+        if self.noisy and isinstance(self.case, _AnyCase) and self.case.is_noisy(a):
+            raise InputError(
+                "the rule compresses a message that the noise of the same round moved, and the compressor's error may "
+                "depend on that noise: bound it without noise."
+            )
+        return super()._compress(a, by)
+
 
 @dataclass(eq=False)
 class _Group:
@@ -189,7 +202,10 @@ class LyapunovProgram:
     def __init__(self, problem: Problem, rows: Any = None, sizes: Any = None):
         self.problem, self.program = problem, Program()
         rule, functions = problem.rule, problem.functions
-        relations = find_relations(rule, functions)
+        check_rule(rule)
+        if schedules(rule):
+            raise InputError(f"{rule!r} has schedules, but a Lyapunov function is of a rule with constant numbers.")
+        relations = find_relations(rule, functions, problem.dim)
         self.names, self.moves = relations.names, relations.moves
         self.unit = 2.0 ** round(math.log2(relations.step / functions.L))
         self.a = self.program.variable()
@@ -217,7 +233,8 @@ class LyapunovProgram:
 
         # a round from any state
         self._close(case)
-        for p in (here, there):
+        # where noise moved the mean model, the point without it is none that the run visits
+        for p in (here, there) if self.weighs_gradients else (here,):
             case.at_most("heterogeneity", case.spread(p.g), 1)
         interest = {here.f[0]: -1.0, there.f[0]: 1.0}
         if here is there:
@@ -258,7 +275,7 @@ class LyapunovProgram:
 
     def _case(self, space: Space | None = None) -> _AnyCase:
         problem = self.problem
-        return _AnyCase(space or problem.space(), problem.functions, problem.bias, problem.functions.L * self.unit)
+        return _AnyCase(problem, space or problem.space(), problem.functions.L * self.unit)
 
     def _close(self, case: _AnyCase, label: str = "bias") -> None:
         """Add the conditions of a case: all that is known of functions, biases and compressors."""
@@ -438,19 +455,25 @@ class Relations:
         return State(**arrays, **self.numbers)
 
     def check(self, s: State) -> None:
-        """Raise InputError unless a state keeps the relations."""
-        if set(s) != {*self.names, *self.numbers} or any(s[n] != w for n, w in self.numbers.items()):
+        """Raise InputError unless a state keeps the relations, but for the rounding of its coordinates."""
+        if set(s) != {*self.names, *self.numbers} or any(not np.array_equal(s[n], w) for n, w in self.numbers.items()):
             raise InputError("the rule's state has other arrays, or other numbers of agents, from round to round.")
-        rows = np.stack([(s[n] - self.moves[n] * s["x"].space.mean(s["x"])).wide for n in self.names])
-        for seen, weights in ((rows[:, :1], self.weights[0]), (rows[:, 1:], self.weights[1])):
-            apart = np.abs(seen - np.einsum("ij,jrc->irc", weights, seen)).max(initial=0)
-            if apart > 1e-11 * np.abs(seen).max(initial=1e-300):
-                raise InputError(f"the rule does not keep a relation between its arrays: they are {apart:.2g} apart.")
+        mean = s["x"].space.mean(s["x"])
+        arrays = [s[n] - self.moves[n] * mean for n in self.names]
+        rows, rounding = np.stack([a.wide for a in arrays]), np.stack([pad(a.r, a.space.columns) for a in arrays])
+        rounding += 4 * UNIT * np.abs(rows)
+        for part, weights in ((slice(0, 1), self.weights[0]), (slice(1, None), self.weights[1])):
+            seen, error = rows[:, part], rounding[:, part]
+            apart = np.abs(seen - np.einsum("ij,jrc->irc", weights, seen))
+            if (apart > error + np.einsum("ij,jrc->irc", np.abs(weights), error)).any():
+                raise InputError(
+                    f"the rule does not keep a relation between its arrays: they are {apart.max():.2g} apart."
+                )
 
 
-def find_relations(rule: Any, functions: Functions) -> Relations:
+def find_relations(rule: Any, functions: Functions, dim: int = DIMENSION) -> Relations:
     """Find the relations that a rule keeps, in a few rounds on unknown vectors."""
-    trial = Case(Eigenvalues([0.37, -0.21]), functions, Bias(0, 1))
+    trial = Case(Eigenvalues([0.37, -0.21]), functions, Bias(0, 1), dim)
     origin = trial.space.common()
     fixed = at_round(rule, 0)
     states = [fixed.init(origin, SymbolicAgents(trial, 0))]
@@ -462,12 +485,12 @@ def find_relations(rule: Any, functions: Functions) -> Relations:
     moves = {n: float(states[0][n].wide[0, column].real) for n in names}
     for s in states:
         for n in names:
-            if abs(s[n].wide[0, column] - moves[n]) > 1e-9:
+            if abs(s[n].wide[0, column] - moves[n]) > pad(s[n].r, trial.space.columns)[0, column]:
                 raise InputError(
                     f"{rule.name} moves its array {n} otherwise than its start: no quadratic form of differences to "
                     "the mean model follows that."
                 )
-    if moves["x"] != 1:
+    if moves.get("x") != 1:
         raise InputError(f"{rule.name} does not start where it is told to.")
     mean = trial.space.mean
     met = np.stack([[pad((s[n] - moves[n] * mean(s.x)).wide, trial.space.columns) for n in names] for s in states])
@@ -519,12 +542,25 @@ class LyapunovBound:
         return self.problem.rule
 
     def bound(self, steps: float | None = None, **given: float) -> float:
-        """Return the proved bound on the mean of ‖∇F(x̄)‖² over so many rounds, with other Δ, ζ₀², … where given."""
+        """Return the proved bound on the mean of ‖∇F(x̄)‖² over so many rounds, with other Δ, ζ₀², … where given.
+
+        A certificate without bias, or without noise, has no bound for any σ_f², or σ², above 0.
+        """
         unknown = set(given) - set(self.given)
         if unknown:
             raise InputError(f"a bound knows {', '.join(self.given)}, but not {', '.join(sorted(unknown))}.")
         steps = self.steps if steps is None else steps if steps == math.inf else _ROUNDS.check("steps", steps)
-        weights = _weigh(self.given | given, steps)
+        given = self.given | {k: _AT_LEAST_0.check(k, v) for k, v in given.items()}
+        for name, symbol, known in (
+            ("absolute", "σ_f²", bool(self.problem.bias)),
+            ("noise", "σ²", self.problem.noisy),
+        ):
+            if given[name] and not known:
+                raise InputError(
+                    f"this bound was proved for {symbol} = 0 and says nothing of {symbol} = {given[name]:g}: ask for a "
+                    f"certificate with {'bias = (M_f, σ_f²)' if name == 'absolute' else 'noise'} above 0."
+                )
+        weights = _weigh(given, steps)
         return sum(weights[label] * v for label, v in self.constants.items())
 
     @property
@@ -535,12 +571,12 @@ class LyapunovBound:
     @property
     def holds_for(self) -> str:
         """The networks that this is true of."""
-        space = self.problem.space()
+        space, messages = self.problem.space(), describe_messages(self.rule, self.problem.dim)
         if isinstance(space, Interval):
-            return f"all symmetric networks with a spectrum in [{space.low:g}, {space.high:g}]"
+            return f"all symmetric networks with a spectrum in [{space.low:g}, {space.high:g}]{messages}"
         assert isinstance(space, Eigenvalues)
         n = f" and {round(1 / space.shares[0])} agents" if self.problem.noisy and space.shares is not None else ""
-        return f"{self.network}, and all normal networks with its {len(space.values)} distinct eigenvalues{n}"
+        return f"{self.network}, and all normal networks with its {len(space.values)} distinct eigenvalues{n}{messages}"
 
     def covers(self, network: Network) -> bool:
         """Return True if it holds for a network."""
@@ -594,6 +630,10 @@ class LyapunovBound:
             )
         search.program.check(self.multipliers)
         least = search.constants(self.multipliers)
+        absent = ([] if self.problem.bias else ["bias0", "bias"]) + ([] if self.problem.noisy else ["noise0", "noise"])
+        for label in absent:
+            if self.constants[label]:
+                raise NotProven(f"it has a constant of {SYMBOLS[label]}, of which its problem has none.")
         for label in CONSTANTS:
             if not self.constants[label] >= least[label]:
                 raise NotProven(
@@ -623,6 +663,7 @@ class LyapunovBound:
             "functions": {"L": functions.L, "mu": functions.mu},
             "bias": {"relative": self.problem.bias.relative, "absolute": self.problem.bias.absolute},
             "noisy": self.problem.noisy,
+            "dim": self.problem.dim,
             "given": self.given,
             "steps": self.steps,
             "bound": self.bound(),
@@ -644,7 +685,7 @@ class LyapunovBound:
         """Read a certificate and verify it from scratch: NotProven if it was changed.
 
         A rule is needed only where it has parts besides its numbers, such as a compressor. With a network, the
-        certificate must hold for it.
+        certificate must hold for it; without, the name of the network in the file is a label that nothing verifies.
         """
         try:
             raw = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -660,9 +701,10 @@ class LyapunovBound:
                 make = _interval(low, high)
             else:
                 make = _spectrum([complex(*pair) for pair in raw["eigenvalues"]], raw["shares"], raw["error"])
+            if not isinstance(raw["network"], str) or not isinstance(raw["noisy"], bool):
+                raise InputError(f"{path} has a network that is no text, or a noisy that is neither true nor false.")
             if raw["noisy"] and raw.get("shares") is None:
                 raise NotProven("noise is averaged over a number of agents, which the file does not have.")
-            check_bias((bias["relative"], bias["absolute"]))
             exponents = itertools.chain(*itertools.chain(*raw["rows"]), *raw["sizes"])
             if any(type(e) is not int or abs(e) > FURTHEST for e in exponents):
                 raise InputError(f"{path} has exponents that are not whole numbers of at most {FURTHEST}.")
@@ -671,18 +713,24 @@ class LyapunovBound:
                     rule,
                     make,
                     _read_functions(functions),
-                    Bias(bias["relative"], bias["absolute"]),
-                    bool(raw["noisy"]),
+                    check_bias((bias["relative"], bias["absolute"])),
+                    raw["noisy"],
+                    whole("dim", raw["dim"]),
                 ),
-                str(raw["network"]),
-                {label: float(raw["constants"][label]) for label in CONSTANTS},
-                {k: _AT_LEAST_0.check(k, raw["given"][k]) for k in GIVEN},
-                float(raw["steps"]),
-                [Fraction(y) for y in raw["multipliers"]],
+                raw["network"],
+                {label: _AT_LEAST_0.check(label, raw["constants"][label]) for label in CONSTANTS},
+                {k: _AT_LEAST_0.check(k, raw["given"][k]) for k in GIVEN} | {"absolute": float(bias["absolute"])},
+                _ROUNDS.check("steps", raw["steps"]),
+                [_read_fraction(y) for y in raw["multipliers"]],
                 (raw["rows"], raw["sizes"]),
             )
             found.check()
-        except (OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            again = json.loads(json.dumps(found.asdict()))
+            if wrong := [
+                key for key in {**raw, **again} if key not in raw or key not in again or raw[key] != again[key]
+            ]:
+                raise NotProven(f"{path} has a {wrong[0]} that is not that of its proof.")
+        except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{path} is no certificate that can be read: {error}.") from None
@@ -722,13 +770,11 @@ class Question:
     bias: Bias
     steps: float
     given: dict[str, float]
+    dim: int
 
     def build(self, rule: Any) -> LyapunovProgram:
         """Return the program of a rule."""
-        check_rule(rule)
-        if schedules(rule):
-            raise InputError(f"{rule!r} has schedules, but a Lyapunov function is of a rule with constant numbers.")
-        return LyapunovProgram(Problem(rule, self.space, self.functions, self.bias, self.given["noise"] > 0))
+        return LyapunovProgram(Problem(rule, self.space, self.functions, self.bias, self.given["noise"] > 0, self.dim))
 
     def attempt(self, rule: Any, deadline: float, thorough: bool = False) -> LyapunovBound:
         """Return the best proved bound, or raise NotProven.
@@ -811,6 +857,7 @@ def ask(
     excess: float = 1.0,
     start: float = 1.0,
     heterogeneity: float = 1.0,
+    dim: int = DIMENSION,
 ) -> Question:
     """Return the question that these numbers ask, checked."""
     load_solver()
@@ -831,7 +878,7 @@ def ask(
     if isinstance(space, Interval) and given["noise"]:
         raise InputError("noise is averaged over a number of agents: give a network in place of a spectrum.")
     name = network.name if network is not None else "any network" if spectrum is None else f"spectrum {spectrum}"
-    return Question(make, name, functions, bias, steps, given)
+    return Question(make, name, functions, bias, steps, given, whole("dim", dim))
 
 
 def certificate(rule: Any, network: Any = None, *, seconds: float = BUDGET, **about: Any) -> LyapunovBound:
@@ -849,9 +896,10 @@ def certificate(rule: Any, network: Any = None, *, seconds: float = BUDGET, **ab
             bias: (M_f, σ_f²): every answer has ‖E g̃ − ∇f_i‖² ≤ M_f ‖∇f_i‖² + σ_f²;
             noise: σ², the variance of an answer, independent over agents;
             steps: T, 1,000 unless given;
-            excess, start, heterogeneity: Δ, ζ₀² and ζ², 1 unless given.
+            excess, start, heterogeneity: Δ, ζ₀² and ζ², 1 unless given;
+            dim: the dimension for which a compressor says how much of a message it keeps, 1,000 unless given.
     """
-    return ask(rule, network, **about).attempt(rule, time.monotonic() + seconds, thorough=True)
+    return ask(rule, network, **about).attempt(rule, _deadline(seconds), thorough=True)
 
 
 def largest_step(
@@ -868,7 +916,8 @@ def largest_step(
     The floor is the bound for T → ∞, for the numbers in `about`, which are those of `certificate`. The η of the rule is
     where the search begins.
     """
-    asked, deadline = ask(rule, network, **about), time.monotonic() + seconds
+    asked, deadline = ask(rule, network, **about), _deadline(seconds)
+    floor = floor if floor == math.inf else _AT_LEAST_0.check("floor", floor)
     check_eta(rule)
     begin = float(rule.eta)
 
@@ -920,8 +969,10 @@ def best_step(
     A pattern search over their logarithms, from those of the rule down to strides of a thirtieth. `over` names the
     numbers to search in place of these; `about` are the numbers of `certificate`.
     """
-    asked, deadline = ask(rule, network, **about), time.monotonic() + seconds
-    names = [n for n in (over or ("eta", "lam")) if over or hasattr(rule, n)]
+    asked, deadline = ask(rule, network, **about), _deadline(seconds)
+    if over is not None and (isinstance(over, str) or not isinstance(over, Sequence)):
+        raise InputError(f"over must be a list of numbers' names, such as ['eta', 'lam'], but is {brief(over)}.")
+    names = [n for n in dict.fromkeys(over or ("eta", "lam")) if over or hasattr(rule, n)]
     ranges = hyperparameters(type(rule))
     if wrong := [n for n in names if not isinstance(ranges.get(n), Range)]:
         raise InputError(f"{rule.name} has no number {wrong[0]} to search; it has {', '.join(ranges)}.")
@@ -977,6 +1028,11 @@ def best_step(
         return one
 
 
+def _deadline(seconds: float) -> float:
+    """Return the time at which a budget of seconds is over."""
+    return time.monotonic() + SECONDS.check("seconds", seconds)
+
+
 def check_eta(rule: Any) -> None:
     """Raise InputError unless a rule has a step size eta."""
     if not isinstance(getattr(rule, "eta", None), (int, float)):
@@ -992,12 +1048,22 @@ def _weigh(given: dict[str, float], steps: float) -> dict[str, float]:
 
 def _spectrum(values: Sequence[complex], shares: Sequence[float] | None, error: float) -> Callable[[], Space]:
     """Return a function that makes the space of these eigenvalues, read from a file."""
-    if any(abs(w) > 1 + SAME for w in values) or (
-        shares is not None and (len(shares) != len(values) + 1 or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9)
-    ):
+    possible = all(abs(w) <= 1 + SAME for w in values)
+    if shares is not None:
+        possible &= len(shares) == len(values) + 1 and min(shares) > 0 and abs(sum(shares) - 1) <= 1e-9
+        counts = [share / shares[0] for share in shares] if possible else []  # the mean's eigenspace is one vector
+        possible &= all(abs(count - round(count)) <= 1e-6 for count in counts)
+    if not possible:
         raise NotProven("no doubly stochastic W has these eigenvalues, with these shares of them.")
     error = _AT_LEAST_0.check("error", error)
     return lambda: Eigenvalues(values, shares, exact=False, error=error)
+
+
+def _read_fraction(text: Any) -> Fraction:
+    """Return a multiplier; of powers such as 1e999999999 the digits would not end."""
+    if not isinstance(text, str) or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text):
+        raise InputError(f"a multiplier must be a fraction such as '-3/4', but is {brief(text)}.")
+    return Fraction(text)
 
 
 def _read_functions(raw: dict[str, Any]) -> Functions:

@@ -1,12 +1,13 @@
 """Quadratics on which a rule diverges: where no bound can be proved, the reason may be that none holds."""
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, State
+from gossamer.core import InputError, State, brief
 from gossamer.networks import Network
 from gossamer.worst.case import Bias, Case, Functions, SymbolicAgents, at_round, smooth
 from gossamer.worst.certificate import find_relations
@@ -88,6 +89,8 @@ def diverging(
     """
     functions = functions or smooth()
     check_rule(rule)
+    if not isinstance(functions, Functions) or not math.isfinite(functions.L):
+        raise InputError(f"functions must be made by gossamer.smooth or gossamer.convex, but is {brief(functions)}.")
     if not isinstance(network, Network) or network.changes or network.stochastic != "doubly":
         raise InputError("quadratics are looked for on a network with one doubly stochastic W for all rounds.")
     if network.agents > MOST_AGENTS:

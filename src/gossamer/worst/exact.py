@@ -26,7 +26,18 @@ from gossamer.basics.text import format_number
 from gossamer.core import InputError, Range, brief, is_rule, setting, whole
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
-from gossamer.worst.case import Bias, Case, Form, Functions, Point, check_bias, run, smooth
+from gossamer.worst.case import (
+    DIMENSION,
+    Bias,
+    Case,
+    Form,
+    Functions,
+    Point,
+    check_bias,
+    describe_messages,
+    run,
+    smooth,
+)
 from gossamer.worst.program import NotProven, Program, Proof, Solution
 from gossamer.worst.spaces import Eigenvalues, Given, Interval, NeedsMatrix, Space, exactly, find_space
 
@@ -66,6 +77,8 @@ PRECISE = 5e-7
 
 BUDGET = 600.0
 """The seconds that a worst case may take, unless the caller says otherwise."""
+
+SECONDS = Range(0, math.inf, False, True, "It is a budget.")
 
 
 @dataclass(frozen=True)
@@ -131,7 +144,7 @@ class Worst:
         holds, is_given = self.case.space.holds, isinstance(self.case.space, Given)
         if is_given and not self.functions.is_convex and "excess" in self.bounds:
             holds += ", and an upper bound where losses do not attain the condition on inf F"
-        return holds
+        return holds + describe_messages(self.rule, self.case.dim)
 
     @property
     def exact(self) -> bool:
@@ -161,7 +174,7 @@ class Worst:
         network = four_agents(self.case.space.low, self.case.space.high)
         bounds = {name: bound for name, bound in self.bounds.items() if name not in ("bias", "gradients")}
         given = self.rule, Eigenvalues([self.case.space.low, self.case.space.high]), self.functions, self.bias
-        return replay(_solve(*given, self.steps, self.metric, bounds, network, BUDGET))
+        return replay(_solve(*given, self.steps, self.metric, bounds, network, BUDGET, self.case.dim))
 
     def check(self, multipliers: Sequence[Fraction] | None = None) -> None:
         """Raise NotProven unless the multipliers, those of the proof or others, prove a bound for this case."""
@@ -239,6 +252,7 @@ def worst_case(
     optimum: float | None = None,
     noise: float | None = None,
     exact: bool = True,
+    dim: int = DIMENSION,
     seconds: float = BUDGET,
     progress: Callable[[str], None] | None = None,
 ) -> Worst:
@@ -260,6 +274,7 @@ def worst_case(
         optimum: the mean of ‖∇f_i(x*)‖² is at most this, for convex losses. 1 unless given or bounded otherwise.
         noise: none can be had here: `certificate` has it.
         exact: False takes the program of eigenvalues also where agents are not all alike: faster, an upper bound.
+        dim: the dimension for which a compressor says how much of a message it keeps.
         seconds: the budget. What would not fit is refused before it starts, with what would.
         progress: called with the size of the program, and a forecast of its time and memory, before it is solved.
     """
@@ -272,7 +287,8 @@ def worst_case(
     check_rule(rule)
     if not isinstance(functions, Functions):
         raise InputError(f"functions must be made by gossamer.smooth, convex or lipschitz, but is {brief(functions)}.")
-    if not callable(metric) and metric not in METRICS:
+    seconds, dim = SECONDS.check("seconds", seconds), whole("dim", dim)
+    if not callable(metric) and not (isinstance(metric, str) and metric in METRICS):
         raise InputError(f"metric must be one of {', '.join(METRICS)}, but is {brief(metric)}.")
     convex = functions.is_convex
     given = {"excess": excess, "distance": distance, "start": start, "heterogeneity": heterogeneity, "optimum": optimum}
@@ -297,11 +313,11 @@ def worst_case(
             bounds["optimum"] = 1.0
     made = choose_space(rule, network, spectrum, exact)
     try:
-        return _solve(rule, made(), functions, bias, steps, metric, bounds, network, seconds, progress)
+        return _solve(rule, made(), functions, bias, steps, metric, bounds, network, seconds, dim, progress)
     except NeedsMatrix:
         if network is None:
             raise
-        return _solve(rule, Given(network), functions, bias, steps, metric, bounds, network, seconds, progress)
+        return _solve(rule, Given(network), functions, bias, steps, metric, bounds, network, seconds, dim, progress)
 
 
 def check_rule(rule: Any) -> None:
@@ -346,10 +362,11 @@ def _solve(
     bounds: dict[str, float],
     network: Network | None,
     seconds: float,
+    dim: int = DIMENSION,
     progress: Callable[[str], None] | None = None,
 ) -> Worst:
     each, named = space.values_each, isinstance(metric, str)
-    case = Case(space, functions, bias)
+    case = Case(space, functions, bias, dim)
     if math.isfinite(functions.L):  # solvers need numbers near 1
         case.unit = 2.0 ** round(math.log2(functions.L) / 2)
     optimum = case.add_optimum() if functions.is_convex else None
@@ -359,6 +376,8 @@ def _solve(
     pairs = len(case.points) * (len(case.points) - 1) * each
     _check_budget(Size.of([space.columns] * space.blocks, pairs), 4 * seconds, seconds, rule, space, steps)
     goal, points = _goal(case, states, metric, optimum)
+    means = [space.mean(s.x) for s in states]
+    case.means = [p for p in case.points if p.optimum or any(p.x.equals(x) for x in means)]
     _bound(case, bounds, x0, optimum)
     case.close(goal)
     if optimum is None and "excess" in bounds:
@@ -431,15 +450,18 @@ def _bound(case: Case, bounds: dict[str, float], x0: Point, optimum: Point | Non
                 assert optimum is not None
                 case.at_most(name, case.average(optimum.g, optimum.g), bound)
             case "heterogeneity":
-                for p in case.points:
-                    if p.common:
-                        case.at_most(name, case.spread(p.g), bound)
+                for p in case.means:
+                    case.at_most(name, case.spread(p.g), bound)
 
 
 def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> tuple[Form, list[Point]]:
     """Return the metric, times the number of values that stand for a mean, and the points that it looks at."""
     if callable(metric):
-        form: Any = metric(case, states)
+        form: Form = metric(case, states)
+        if not isinstance(form, Form):
+            raise InputError(
+                f"a metric must return a form, such as case.average(a, a), but this one returned {brief(form)}."
+            )
         return form * float(case.space.values_each), []
     space, steps = case.space, len(states) - 1
     each = space.values_each

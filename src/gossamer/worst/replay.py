@@ -364,8 +364,8 @@ def find_violations(worst: "Worst", problem: Interpolating) -> dict[str, float]:
             case "start":
                 found[name] = problem.heterogeneity(x0) - bound
             case "heterogeneity":
-                common = [x[0, k] for k, p in enumerate(case.points) if p.common]
-                found[name] = max(problem.heterogeneity(at) for at in common) - bound
+                means = [x[0, k] for k, p in enumerate(case.points) if p in case.means]
+                found[name] = max(problem.heterogeneity(at) for at in means) - bound
             case "optimum":
                 found[name] = float((problem.gradients(x[0, best]) ** 2).sum(1).mean()) - bound
             case "distance":
@@ -395,7 +395,9 @@ def find_lowest(problem: Interpolating) -> float:
     n, m, _ = X.shape
     centre = C.mean((0, 1))
     C = C - centre  # of numbers near 0 less is lost
-    sizes = np.linalg.norm(C @ C.swapaxes(1, 2), 2, axis=(1, 2))[:, None]
+    sizes = np.maximum(np.linalg.norm(C @ C.swapaxes(1, 2), 2, axis=(1, 2)), 1e-30)[
+        :, None
+    ]  # 0 of an agent's one point
     theta = ahead = np.broadcast_to(np.eye(m)[:, None], (m, n, m))  # [starts, agents, points]
     momentum, least = np.ones((m, 1, 1)), np.inf
     for _ in range(DESCENT):
