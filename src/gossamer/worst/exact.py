@@ -457,7 +457,7 @@ def _bound(case: Case, bounds: dict[str, float], x0: Point, optimum: Point | Non
 def _goal(case: Case, states: list[Any], metric: Any, optimum: Point | None) -> tuple[Form, list[Point]]:
     """Return the metric, times the number of values that stand for a mean, and the points that it looks at."""
     if callable(metric):
-        form: Form = metric(case, states)
+        form: Any = metric(case, states)
         if not isinstance(form, Form):
             raise InputError(
                 f"a metric must return a form, such as case.average(a, a), but this one returned {brief(form)}."
