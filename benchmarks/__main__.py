@@ -36,6 +36,7 @@ def main() -> int:
     print(shown.growths(growths), flush=True)
     print("\nWorst cases, beside the forecast of their time and memory", flush=True)
     worst_cases = worst.growth(given.quick, show=lambda cell: print(f"  {cell}", flush=True))
+    certificates = worst.certify(given.quick, show=lambda row: print(f"  {row}", flush=True))
     starts = starting.starts(given.quick)
     aims = [aim for contest in contests for aim in contest.aims] + starting.aims(starts)
     print(shown.spreads("seconds of CPU", starts))
@@ -45,6 +46,7 @@ def main() -> int:
         "contests": [contest.asdict() for contest in contests],
         "growths": [growth.asdict() for growth in growths],
         "worst_cases": [cell._asdict() for cell in worst_cases],
+        "certificates": certificates,
         "starts": {name: spread._asdict() for name, spread in starts.items()},
         "aims": [aim.asdict() for aim in aims],
     }

@@ -42,7 +42,7 @@ def test_at_equal_rounds_tuned_methods_get_no_verdict_at_equal_bytes():
     assert [tuple(one.amounts) for one in judged.verdicts] == [("rounds", "queries")]
     (note,) = judged.notes
     assert note == (
-        "No verdict at equal bytes between methods of other prices: biased-dmt was tuned for 40, not 20 rounds. "
+        "No verdict at equal bytes between methods of different prices: biased-dmt was tuned for 40, not 20 rounds. "
         'equal = "bytes" in [run] tunes and runs all for that.'
     )
     given = study("rounds", [gs.DPSGD(0.1), gs.BiasedDMT(0.1, 0.5)], tune=None).verdicts()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gossamer as gs
@@ -54,6 +54,7 @@ def drawn(compressor, a):
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=10, deadline=None)
 @given(numbers=NUMBERS)
+@example(numbers=[0.0, 1000.0, 4.5])
 def test_what_arrives_is_the_compressed_vector(name, numbers):
     compressor, kind = KINDS[name]
     a = torch.tensor(numbers, dtype=torch.float64)
@@ -63,7 +64,12 @@ def test_what_arrives_is_the_compressed_vector(name, numbers):
     sent = codec.encode(a, draw())
     assert type(codec) is kind
     assert (sent.dtype, sent.numel()) == (torch.uint8, codec.size)
-    np.testing.assert_allclose(codec.decode(sent), drawn(compressor, a), rtol=1e-12, atol=1e-12)
+    arrived, meant = codec.decode(sent), drawn(compressor, a)
+    if isinstance(compressor, compressors.RoundLinf):
+        # halfway between two levels both are nearest: PyTorch divides by the largest, XLA multiplies by its inverse
+        tied = torch.isclose((arrived - a).abs(), (meant - a).abs(), rtol=1e-9, atol=1e-9)
+        arrived = torch.where(tied, meant, arrived)
+    np.testing.assert_allclose(arrived, meant, rtol=1e-12, atol=1e-12)
 
 
 def test_a_class_of_ones_own_compresses_as_it_says():

@@ -46,7 +46,11 @@ def reproduce(
     ] = None,
     quick: Annotated[
         bool,
-        flag("--quick", "Only what decides the headline claims: who stalls, the floor, stable step sizes."),
+        flag(
+            "--quick",
+            "Of Biased-DMT only what decides the headline claims: who stalls, the floor, stable step sizes. "
+            "Of other papers four replicates, and at most 16 settings of each method.",
+        ),
     ] = False,
     processes: Annotated[
         int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")

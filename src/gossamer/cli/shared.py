@@ -357,6 +357,6 @@ def check_directory(folder: Path) -> Path:
     """Return a directory that exists, or raise `InputError`."""
     if not os.path.isdir(folder):  # unlike Path.is_dir it takes any text, such as names too long for a file
         raise InputError(
-            f"there is no directory {brief(str(folder))}. A finished run is one that `gossamer run --out` made."
+            f"there is no directory {brief(str(folder))}. A finished run is a directory that `gossamer run` made."
         )
     return folder

@@ -67,6 +67,7 @@ METHODS: dict[str, tuple[int, int, int]] = {
     "dsgdm-gossip": (BROWN, 2, 5),
     "extra": (BROWN, 1, 4),
     "cedas": (BROWN, 0, 6),
+    "direct-dsgd": (BROWN, 2, 2),
 }
 """The colour, dash and marker of each method. Methods that are often compared differ in all three."""
 

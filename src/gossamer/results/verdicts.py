@@ -432,7 +432,7 @@ def _leave_out_early(readings: Sequence[Scores], horizons: Mapping[str, int | No
     if early:
         axes = join_words(list(currencies))
         notes.append(
-            f"No verdict at equal {axes} between methods of other prices: {say(early)}. "
+            f"No verdict at equal {axes} between methods of different prices: {say(early)}. "
             f'equal = "{next(iter(currencies))}" in [run] tunes and runs all for that.'
         )
     if late:

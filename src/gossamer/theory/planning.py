@@ -248,7 +248,7 @@ class Plan:
             + ", vacuous" * (form in self.vacuous)
             for form, at in told.items()
         ]
-        empty = ", vacuous" * self.proves_nothing
+        empty = f", vacuous (the start has ‖∇F(x⁰)‖² = {c.gradient_at_start:.4g})" * self.proves_nothing
         lines = [
             f"Proved by machine for T = {found.steps:,.0f}: {found.bound():.4g}, valid{empty}, "
             f"with η = {found.rule.eta:.4g} and λ = {found.rule.lam:.4g}.",

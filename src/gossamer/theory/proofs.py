@@ -29,6 +29,16 @@ from gossamer.worst.program import load_solver
 START = {"eta": 0.25, "lam": 0.5}
 """Where a search for the best numbers begins; η is in units of 1/L."""
 
+USED = {
+    "smoothness": "L",
+    "excess": "Δ",
+    "heterogeneity": "ζ²",
+    "relative": "M_f",
+    "absolute": "σ_f²",
+    "variance": "σ²",
+}
+"""The constants of a problem that may be estimates."""
+
 
 @dataclass(frozen=True)
 class Proved:
@@ -103,9 +113,9 @@ class Proofs:
                 f"= {c.gradient_at_start:.4g}; a bound above that says nothing, since to stay at the start keeps it.",
             ]
         lines += [f"- {row.method}: {row.reason}" for row in self.rows if row.found is None]
-        estimated = [name for name, source in c.sources.items() if source == "estimate"]
+        estimated = [symbol for name, symbol in USED.items() if c.sources.get(name) == "estimate"]
         if estimated:
-            lines.append(f"Estimated, so that bounds hold as far as these do: {', '.join(estimated)}.")
+            lines.append(f"The bounds depend on what was estimated: {', '.join(estimated)}.")
         return "\n".join(lines)
 
 

@@ -22,6 +22,9 @@ from gossamer.worst.program import load_solver
 STEPS = 8
 """The rounds of a worst case, where nothing else is asked for."""
 
+USED = {"smoothness": "L", "excess": "Δ", "relative": "M_f", "absolute": "σ_f²"}
+"""The constants of a problem that a worst case takes and that may be estimates; ζ₀² is exact."""
+
 
 @dataclass(frozen=True)
 class WorstRow:
@@ -98,9 +101,9 @@ class WorstCases:
                 lines.append("Replayed: measured by the simulator on the worst losses; the truth lies between.")
         missing = [f"- {row.method}: {row.reason}" for row in self.rows if row.found is None]
         lines += ["", *missing] if missing else []
-        estimated = [name for name, source in c.sources.items() if source == "estimate"]
-        if estimated:
-            lines.append(f"Estimated, so that all this holds as far as these do: {', '.join(estimated)}.")
+        estimated = [symbol for name, symbol in USED.items() if c.sources.get(name) == "estimate"]
+        if known and estimated:
+            lines.append(f"All of the above depends on what was estimated: {', '.join(estimated)}.")
         return "\n".join(lines)
 
 
@@ -161,7 +164,7 @@ def worst_cases(
         found, reason = None, ""
         try:
             if candidate.open:
-                raise InputError(f"{', '.join(candidate.open)} is left to tuning: a worst case needs its value.")
+                raise InputError(f"left to tuning: {', '.join(candidate.open)}. A worst case needs a number: give it.")
             say = None if progress is None else lambda text, name=candidate.title: progress(f"{name}: {text}")
             rule = candidate.kind(**candidate.fixed)
             found = worst_case(rule, **where, **question, seconds=max(share, 0.1), progress=say)
