@@ -1055,7 +1055,7 @@ def _spectrum(values: Sequence[complex], shares: Sequence[float] | None, error: 
         possible &= all(abs(count - round(count)) <= 1e-6 for count in counts)
     if not possible:
         raise NotProven("no doubly stochastic W has these eigenvalues, with these shares of them.")
-    error = _AT_LEAST_0.check("error", error)
+    error = Range(0, 1).check("error", error)
     return lambda: Eigenvalues(values, shares, exact=False, error=error)
 
 
