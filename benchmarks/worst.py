@@ -67,7 +67,7 @@ def solve(name: str, biased: bool, steps: int) -> Cell:
     """Solve a worst case here."""
     kind, agents = name.rstrip(")").split("(")
     network = getattr(gs.networks, kind)(int(agents))
-    rule, bias = gs.BiasedDMT(eta=0.2 * min(1.0, network.gap), lam=0.5), (0.1, 0.1) if biased else None
+    rule, bias = gs.BiasedDMT(eta=0.2 * min(1.0, network.gap or 1.0), lam=0.5), (0.1, 0.1) if biased else None
     gs.worst_case(rule, network, steps=1, bias=bias)  # imports
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     found = gs.worst_case(rule, network, steps=steps, bias=bias)
@@ -92,7 +92,7 @@ def certify(quick: bool, show: Any = print) -> list[dict[str, Any]]:
     found = []
     for agents in (2, 5, 20) if quick else (2, 5, 20, 40, 80):
         network = gs.networks.ring(agents)
-        rule, bound = gs.BiasedDMT(eta=0.3 * network.gap, lam=0.1), {"bias": (0.1, 0.1), "noise": 1.0}
+        rule, bound = gs.BiasedDMT(eta=0.3 * (network.gap or 1.0), lam=0.1), {"bias": (0.1, 0.1), "noise": 1.0}
         one = gs.certificate(rule, network, **bound)
         began = time.perf_counter()
         one.check()
