@@ -199,6 +199,7 @@ NORM = End("grad_norm_sq")
         (Ratio(NORM, "a @ small", ["b @ small"], below=0.4), "does not hold"),
         (Ratio(NORM, "b @ small", ["a @ small"], above=1.5), "holds"),
         (Ratio(NORM, "a @ large", ["b @ large"]), "tie"),
+        (Ratio(NORM, "a @ large", ["b @ large"], below=0.5), "does not hold"),  # a region of its own knows no tie
         (Ratio(Cost(0.4), "a @ small", ["b @ small"]), "holds"),
         (Ratio(Cost(0.4, pays="bytes_sent"), "b @ small", ["a @ small"]), "does not hold"),
         (Ratio(Cost(0.32), "a @ small", ["b @ small"]), "holds"),  # the other never arrives

@@ -410,7 +410,8 @@ FLAT = 0.05
 class Ratio:
     """Ask if a measure of one method is that of each other one times a factor in a region.
 
-    Without `below` and `above`: smaller by more than `margin`. A ratio within the margin is a tie.
+    Without `below` and `above`: smaller by more than `margin`, and a ratio within the margin is a tie. A claim with a
+    region of its own says itself what matters, so nothing ties there.
     """
 
     measure: Measure
@@ -428,11 +429,12 @@ class Ratio:
     def __call__(self, study: Study) -> Question:
         read = {name: self.measure(study, name) for name in self.methods}
         parts = {name: log_ratio(read[self.method].values, read[name].values) for name in self.others}
-        below = 1 / self.margin if math.isinf(self.below) and math.isinf(self.above) else self.below
+        bare = math.isinf(self.below) and math.isinf(self.above)
+        below = 1 / self.margin if bare else self.below
         late = [name for name, one in read.items() if one.late]
         note = describe(self.measure, study, read) + _of_late(late)
         quantity = f"ratio of {self.measure.title} to the other's"
-        tie = (1 / self.margin, self.margin)
+        tie = (1 / self.margin, self.margin) if bare else None
         doubted = {name: _doubt(self.method in late, name in late, below, self.above) for name in self.others}
         return Question(quantity, parts, self.above, below, tie=tie, ratio=True, note=note, doubted=doubted)
 
