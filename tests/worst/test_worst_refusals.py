@@ -140,6 +140,15 @@ def test_the_command_says_that_noise_is_left_out(spec):
 
 
 @pytest.mark.parametrize("command", ["worst-case", "prove"])
+def test_commands_that_bound_no_method_end_with_a_code_of_their_own(spec, command):
+    head, _, second = spec.read_text().split("[[algorithm]]")
+    spec.write_text(head + "[[algorithm]]" + second)
+    ended = gossamer(command, spec, "--steps", 2)
+    assert ended.returncode == 7
+    assert "- d-adamw: " in ended.stdout
+
+
+@pytest.mark.parametrize("command", ["worst-case", "prove"])
 def test_no_command_proves_what_starts_apart(spec, command):
     spec.write_text(spec.read_text().replace("[run]", "[run]\napart = [-1.0, 1.0]"))
     ended = gossamer(command, spec)

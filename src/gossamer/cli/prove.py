@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, SpecFile, With, app, load_own, output_directory, resumable, say_each, status
+from gossamer.cli.shared import (
+    AsJSON,
+    SpecFile,
+    With,
+    app,
+    end_without_bounds,
+    load_own,
+    output_directory,
+    resumable,
+    say_each,
+    status,
+)
 from gossamer.core import InputError
 
 
@@ -57,6 +68,7 @@ def prove(
                     name = "-".join(part for part in (variant, str(number), row.found.rule.name) if part)
                     row.found.write(folder / f"{name.replace('/', '_')}.json")
     say_each(found, as_json)
+    end_without_bounds(found)
 
 
 def _print_progress(line: str) -> None:

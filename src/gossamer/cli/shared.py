@@ -32,6 +32,7 @@ EXIT_CODES = {
     4: "done, but an inequality of the theory was violated",
     5: "compared, and a difference is beyond chance",
     6: "another process of the run was lost",
+    7: "done, but no method could be bounded: each row says why",
     130: "interrupted: the same command goes on from what was finished",
 }
 """Exit codes, and their meaning."""
@@ -330,6 +331,12 @@ def say_each(found: dict[str, Any], as_json: bool) -> None:
         return
     for variant, one in found.items():
         say(f"{visible(variant)}\n\n{one}\n" if variant else f"{one}\n")
+
+
+def end_without_bounds(found: dict[str, Any]) -> None:
+    """End with exit code 7 if no method of any variant has a bound, so that a script need not read the reasons."""
+    if all(row.found is None for one in found.values() for row in one.rows):
+        raise typer.Exit(7)
 
 
 def check_place(path: Path) -> None:

@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, resumable, say_each, status
+from gossamer.cli.shared import (
+    AsJSON,
+    Cache,
+    SpecFile,
+    With,
+    app,
+    end_without_bounds,
+    load_own,
+    resumable,
+    say_each,
+    status,
+)
 from gossamer.core import InputError
 
 
@@ -78,6 +89,7 @@ def worst_case(
     with resumable(), status("measuring the constants of the problem"):
         found = Spec.read(spec).each(find)
         say_each(found, as_json)
+        end_without_bounds(found)
 
 
 def _print_progress(line: str) -> None:

@@ -175,7 +175,5 @@ def worst_cases(
         except InputError as error:
             reason = str(error)
         rows.append(WorstRow(candidate.title, found, reason, time.monotonic() - began))
-    if not any(row.found for row in rows) and len(rows) == 1:
-        raise InputError(rows[0].reason)
     name = network.name if spectrum is None else f"all networks with eigenvalues in [{spectrum[0]:g}, {spectrum[1]:g}]"
     return WorstCases(name, c, steps, metric, tuple(rows), replay)
