@@ -1,5 +1,6 @@
 """`gossamer prove`, and the proved bound of a plan."""
 
+import dataclasses
 import json
 import sys
 
@@ -94,6 +95,17 @@ def test_a_proof_is_about_the_problem_s_own_numbers():
     text = str(found)
     for word in ("gnsd (eta=0.05)", "gt-dsgd", "σ_f²", "T = 500", "verified"):
         assert word in text
+
+
+def test_what_bounds_an_oracle_along_a_path_only_is_said():
+    world = PROBLEM, gs.networks.ring(4), gs.oracles.exact() | gs.oracles.delay(2)
+    proofs = theory.prove([gs.DPSGD(eta=0.02)], *world, steps=50)
+    worst = theory.worst_cases([gs.DPSGD(eta=0.02)], *world, steps=1, replay=False)
+    for found in (proofs, worst):
+        assert "Of the oracle: delay's σ_f²" in str(found)
+        assert "Of the oracle" not in str(
+            dataclasses.replace(found, constants=dataclasses.replace(found.constants, note=""))
+        )
 
 
 def test_no_method_is_proved_where_a_gradient_may_be_zero():

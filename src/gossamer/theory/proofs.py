@@ -5,6 +5,7 @@ best η, and λ where the method has one.
 """
 
 import math
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -116,6 +117,7 @@ class Proofs:
         estimated = [symbol for name, symbol in USED.items() if c.sources.get(name) == "estimate"]
         if estimated:
             lines.append(f"The bounds depend on what was estimated: {', '.join(estimated)}.")
+        lines += textwrap.wrap(f"Of the oracle: {c.note}", 120) if c.note else []
         return "\n".join(lines)
 
 

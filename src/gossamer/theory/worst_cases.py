@@ -1,5 +1,6 @@
 """The exact worst cases of an experiment's methods, for the numbers of its problem."""
 
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,7 @@ class WorstCases:
         estimated = [symbol for name, symbol in USED.items() if c.sources.get(name) == "estimate"]
         if known and estimated:
             lines.append(f"All of the above depends on what was estimated: {', '.join(estimated)}.")
+        lines += textwrap.wrap(f"Of the oracle: {c.note}", 120) if c.note else []
         return "\n".join(lines)
 
 
