@@ -60,13 +60,12 @@ def prove(
 
     with resumable(), status("measuring the constants of the problem and proving bounds"):
         found = Spec.read(spec).each(make_proofs)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for variant, one in found.items():
-            for number, row in enumerate(one.rows, start=1):
-                if row.found is not None:
-                    name = "-".join(part for part in (variant, str(number), row.found.rule.name) if part)
-                    row.found.write(folder / f"{name.replace('/', '_')}.json")
+    for variant, one in found.items():
+        for number, row in enumerate(one.rows, start=1):
+            if folder is not None and row.found is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                name = "-".join(part for part in (variant, str(number), row.found.rule.name) if part)
+                row.found.write(folder / f"{name.replace('/', '_')}.json")
     say_each(found, as_json)
     end_without_bounds(found)
 

@@ -106,8 +106,8 @@ class Size:
     def __str__(self) -> str:
         several = f"{len(self.blocks)} matrices of up to {max(self.blocks, default=0)} rows"
         return (
-            f"{several}, {self.multipliers:,} multipliers: about {format_number(self.seconds)} s and "
-            f"{format_number(self.memory / 1e6)} MB"
+            f"{several}, {self.multipliers:,} multipliers: about {format_number(self.seconds, digits=2)} s of solving "
+            f"and {format_number(self.memory / 1e6, digits=2)} MB"
         )
 
 
