@@ -119,7 +119,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Constraint:
     """A form that is at most its bound. Conditions of one label share what the bound stands for."""
 
     label: str
@@ -157,7 +157,7 @@ class Case:
         self.asked: list[Point] = []
         """The points that the rule asked at, in the order of its queries."""
         self.compressed: list[tuple[Vectors, Vectors, float]] = []
-        self.conditions: list[Condition] = []
+        self.conditions: list[Constraint] = []
         self.means: list[Point] = []
         """The mean models that were looked at, and the optimum: where heterogeneity may be bounded."""
         self.count = 0
@@ -188,7 +188,7 @@ class Case:
 
     def at_most(self, label: str, form: Form, bound: float = 0.0) -> None:
         """Add the condition form ≤ bound."""
-        self.conditions.append(Condition(label, form, bound))
+        self.conditions.append(Constraint(label, form, bound))
 
     def new_value(self) -> int:
         """Return the number of a new function value."""

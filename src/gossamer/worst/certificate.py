@@ -53,7 +53,7 @@ from gossamer.worst.case import (
 )
 from gossamer.worst.exact import BUDGET, SECONDS, Size, check_rule, choose_space, machine_memory
 from gossamer.worst.exact import SYMBOLS as BOUNDS
-from gossamer.worst.program import Block, NotProven, OutOfTime, Program, load_solver
+from gossamer.worst.program import GramBlock, NotProven, OutOfTime, Program, load_solver
 from gossamer.worst.spaces import SAME, UNIT, Eigenvalues, Interval, Space, Term, Vectors, pad, spectrum_of
 
 CONSTANTS = ("excess", "start", "bias0", "noise0", "heterogeneity", "bias", "noise")
@@ -95,7 +95,7 @@ TRIALS = 5
 
 
 @dataclass(frozen=True)
-class Problem:
+class Scope:
     """All that a Lyapunov function must hold for."""
 
     rule: Any
@@ -110,8 +110,8 @@ class Problem:
 class _AnyCase(Case):
     """A case in which gradients are written as differences to those nearby, so that all coordinates are of size 1."""
 
-    def __init__(self, problem: Problem, space: Space, step: float):
-        super().__init__(space, problem.functions, problem.bias, problem.dim)
+    def __init__(self, scope: Scope, space: Space, step: float):
+        super().__init__(space, scope.functions, scope.bias, scope.dim)
         self.near = math.sqrt(step)
         self.noise: list[Vectors] = []
 
@@ -193,19 +193,19 @@ class _Group:
 
 
 class LyapunovProgram:
-    """The program of all quadratic Lyapunov functions of a problem.
+    """The program of all quadratic Lyapunov functions of a scope.
 
     Function values are in units of a power of two near the step size, and so is the mean model's move in a round. Each
     row of a matrix and each array in Φ has a power of two of its own, which changes nothing but the conditioning.
     """
 
-    def __init__(self, problem: Problem, rows: Any = None, sizes: Any = None):
-        self.problem, self.program = problem, Program()
-        rule, functions = problem.rule, problem.functions
+    def __init__(self, scope: Scope, rows: Any = None, sizes: Any = None):
+        self.scope, self.program = scope, Program()
+        rule, functions = scope.rule, scope.functions
         check_rule(rule)
         if schedules(rule):
             raise InputError(f"{rule!r} has schedules, but a Lyapunov function is of a rule with constant numbers.")
-        relations = find_relations(rule, functions, problem.dim)
+        relations = find_relations(rule, functions, scope.dim)
         self.names, self.moves = relations.names, relations.moves
         self.unit = 2.0 ** round(math.log2(relations.step / functions.L))
         self.a = self.program.variable()
@@ -215,7 +215,7 @@ class LyapunovProgram:
         state = relations.free_state(case)
         here = case.look(space.mean(state.x))
         case.look(state.x)
-        after = at_round(rule, 0).step(state, _Agents(case, problem.noisy))
+        after = at_round(rule, 0).step(state, _Agents(case, scope.noisy))
         relations.check(after)
         self.weighs_gradients = not case.is_noisy(after.x)
         there = case.look(case.without_noise(space.mean(after.x)))
@@ -249,7 +249,7 @@ class LyapunovProgram:
 
         # Φ at the start
         start = self._case()
-        first = at_round(rule, 0).init(start.space.zero(), _Agents(start, problem.noisy))
+        first = at_round(rule, 0).init(start.space.zero(), _Agents(start, scope.noisy))
         relations.check(first)
         x0 = start.look(start.space.zero())
         basis = self._basis(start, relations, first)
@@ -274,8 +274,8 @@ class LyapunovProgram:
                 block.exponents = of_row
 
     def _case(self, space: Space | None = None) -> _AnyCase:
-        problem = self.problem
-        return _AnyCase(problem, space or problem.space(), problem.functions.L * self.unit)
+        scope = self.scope
+        return _AnyCase(scope, space or scope.space(), scope.functions.L * self.unit)
 
     def _close(self, case: _AnyCase, label: str = "bias") -> None:
         """Add the conditions of a case: all that is known of functions, biases and compressors."""
@@ -354,7 +354,7 @@ class LyapunovProgram:
                     weight = shares[k] * (1 if i == j else 2)
                     terms.append((q, *self._multiply(vectors[i], vectors[j], column, weight)))
                 if k == 0 and moved is not None:
-                    weight = shares[0] * self.problem.functions.L / 2 / self.unit
+                    weight = shares[0] * self.scope.functions.L / 2 / self.unit
                     terms.append((self.a, *self._multiply(moved.wide[0], moved.wide[0], column, weight)))
             found.append(terms)
         return found
@@ -406,7 +406,7 @@ class LyapunovProgram:
         for group, exponents in zip(self.groups, self.rows, strict=True):
             rows.append([])
             for one, of_row in zip(group.blocks, exponents, strict=True):
-                block, of_row = Block(one, len(self.program.free)), list(of_row)
+                block, of_row = GramBlock(one, len(self.program.free)), list(of_row)
                 if block.order:
                     diagonal = np.abs(np.diag(block.matrix(y)))[: block.width]
                     for column, d in zip(block.kept, diagonal, strict=True):
@@ -415,7 +415,7 @@ class LyapunovProgram:
         sizes = [
             [e + _exponent(abs(y[Q[i, i]])) for i, e in enumerate(of)] for Q, of in zip(self.Q, self.sizes, strict=True)
         ]
-        return LyapunovProgram(self.problem, rows, sizes)
+        return LyapunovProgram(self.scope, rows, sizes)
 
 
 _NoiseTerms = list[tuple[int, float, float]]
@@ -525,7 +525,7 @@ def _depend(seen: np.ndarray) -> np.ndarray:
 class LyapunovBound:
     """A bound for every number of rounds, and the Lyapunov function that proves it."""
 
-    problem: Problem
+    scope: Scope
     network: str
     """The name of the network that it was made for, or its spectrum's."""
     constants: dict[str, float]
@@ -539,7 +539,7 @@ class LyapunovBound:
 
     @property
     def rule(self) -> Any:
-        return self.problem.rule
+        return self.scope.rule
 
     def bound(self, steps: float | None = None, **given: float) -> float:
         """Return the proved bound on the mean of ‖∇F(x̄)‖² over so many rounds, with other Δ, ζ₀², … where given.
@@ -552,8 +552,8 @@ class LyapunovBound:
         steps = self.steps if steps is None else steps if steps == math.inf else _ROUNDS.check("steps", steps)
         given = self.given | {k: _AT_LEAST_0.check(k, v) for k, v in given.items()}
         for name, symbol, known in (
-            ("absolute", "σ_f²", bool(self.problem.bias)),
-            ("noise", "σ²", self.problem.noisy),
+            ("absolute", "σ_f²", bool(self.scope.bias)),
+            ("noise", "σ²", self.scope.noisy),
         ):
             if given[name] and not known:
                 raise InputError(
@@ -571,16 +571,16 @@ class LyapunovBound:
     @property
     def holds_for(self) -> str:
         """The networks that this is true of."""
-        space, messages = self.problem.space(), describe_messages(self.rule, self.problem.dim)
+        space, messages = self.scope.space(), describe_messages(self.rule, self.scope.dim)
         if isinstance(space, Interval):
             return f"all symmetric networks with a spectrum in [{space.low:g}, {space.high:g}]{messages}"
         assert isinstance(space, Eigenvalues)
-        n = f" and {round(1 / space.shares[0])} agents" if self.problem.noisy and space.shares is not None else ""
+        n = f" and {round(1 / space.shares[0])} agents" if self.scope.noisy and space.shares is not None else ""
         return f"{self.network}, and all normal networks with its {len(space.values)} distinct eigenvalues{n}{messages}"
 
     def covers(self, network: Network) -> bool:
         """Return True if it holds for a network."""
-        space, found = self.problem.space(), spectrum_of(network)
+        space, found = self.scope.space(), spectrum_of(network)
         if found is None:
             return False
         values, own = found.values, found.error / 2
@@ -589,7 +589,7 @@ class LyapunovBound:
             return bool((inside & (np.abs(np.imag(values)) < SAME)).all())
         assert isinstance(space, Eigenvalues)
         known = space.values[1:, 0]
-        if not self.problem.noisy:
+        if not self.scope.noisy:
             return bool((np.abs(values[:, None] - known).min(1, initial=math.inf) + own <= space.error).all())
         if space.shares is None or len(found.shares) != len(space.shares):
             return False
@@ -599,7 +599,7 @@ class LyapunovBound:
     @property
     def phi(self) -> str:
         """Φ as text, with the names of the rule's arrays; w is the eigenvalue of a block, and the mean has w = 1."""
-        search, space = self._program(), self.problem.space()
+        search, space = self._program(), self.scope.space()
         names = [f"{n} − x̄" if search.moves[n] else n for n in search.names]
         names += ["∇f(x)", "∇f(x̄)"] if search.weighs_gradients else []
         lines = [f"Φ = {float(self.multipliers[search.a]) / search.unit:.5g} (F(x̄) − F*)"]
@@ -630,10 +630,10 @@ class LyapunovBound:
             )
         search.program.check(self.multipliers)
         least = search.constants(self.multipliers)
-        absent = ([] if self.problem.bias else ["bias0", "bias"]) + ([] if self.problem.noisy else ["noise0", "noise"])
+        absent = ([] if self.scope.bias else ["bias0", "bias"]) + ([] if self.scope.noisy else ["noise0", "noise"])
         for label in absent:
             if self.constants[label]:
-                raise NotProven(f"it has a constant of {SYMBOLS[label]}, of which its problem has none.")
+                raise NotProven(f"it has a constant of {SYMBOLS[label]}, which its scope does not have.")
         for label in CONSTANTS:
             if not self.constants[label] >= least[label]:
                 raise NotProven(
@@ -642,11 +642,11 @@ class LyapunovBound:
                 )
 
     def _program(self) -> LyapunovProgram:
-        return LyapunovProgram(self.problem, *self.scales)
+        return LyapunovProgram(self.scope, *self.scales)
 
     def asdict(self) -> dict[str, Any]:
         """Return all that `check` needs, as JSON can hold it."""
-        rule, space, functions = self.rule, self.problem.space(), self.problem.functions
+        rule, space, functions = self.rule, self.scope.space(), self.scope.functions
         if isinstance(space, Interval):
             spectrum: dict[str, Any] = {"low": space.low, "high": space.high}
         else:
@@ -661,9 +661,9 @@ class LyapunovBound:
             "network": self.network,
             **spectrum,
             "functions": {"L": functions.L, "mu": functions.mu},
-            "bias": {"relative": self.problem.bias.relative, "absolute": self.problem.bias.absolute},
-            "noisy": self.problem.noisy,
-            "dim": self.problem.dim,
+            "bias": {"relative": self.scope.bias.relative, "absolute": self.scope.bias.absolute},
+            "noisy": self.scope.noisy,
+            "dim": self.scope.dim,
             "given": self.given,
             "steps": self.steps,
             "bound": self.bound(),
@@ -709,7 +709,7 @@ class LyapunovBound:
             if any(type(e) is not int or abs(e) > FURTHEST for e in exponents):
                 raise InputError(f"{path} has exponents that are not whole numbers of at most {FURTHEST}.")
             found = cls(
-                Problem(
+                Scope(
                     rule,
                     make,
                     _read_functions(functions),
@@ -744,7 +744,7 @@ class LyapunovBound:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"{self.rule.name} ({setting(self.rule)}) on {self.network}, losses that are {self.problem.functions}:",
+                f"{self.rule.name} ({setting(self.rule)}) on {self.network}, losses that are {self.scope.functions}:",
                 f"  the mean of ‖∇F(x̄)‖² over T rounds is at most {self._sum()},",
                 f"  which is {self.bound():.6g} at T = {self.steps:,.0f}, and {self.floor:.6g} for T → ∞.",
                 f"  Proved, in exact and interval arithmetic, for {self.holds_for}.",
@@ -761,7 +761,7 @@ class LyapunovBound:
 
 
 @dataclass(frozen=True)
-class Question:
+class BoundRequest:
     """A request for a bound: the networks, the class of functions, biases and noise, and the numbers to weigh."""
 
     space: Callable[[], Space]
@@ -774,7 +774,7 @@ class Question:
 
     def build(self, rule: Any) -> LyapunovProgram:
         """Return the program of a rule."""
-        return LyapunovProgram(Problem(rule, self.space, self.functions, self.bias, self.given["noise"] > 0, self.dim))
+        return LyapunovProgram(Scope(rule, self.space, self.functions, self.bias, self.given["noise"] > 0, self.dim))
 
     def attempt(self, rule: Any, deadline: float, thorough: bool = False) -> LyapunovBound:
         """Return the best proved bound, or raise NotProven.
@@ -826,7 +826,7 @@ class Question:
                     continue
                 constants = program.constants(y)
                 found = LyapunovBound(
-                    program.problem, self.network, constants, self.given, self.steps, y, (program.rows, program.sizes),
+                    program.scope, self.network, constants, self.given, self.steps, y, (program.rows, program.sizes),
                     time.monotonic() - began,
                 )  # fmt: skip
                 if best is None or found.bound() < best.bound():
@@ -858,7 +858,7 @@ def ask(
     start: float = 1.0,
     heterogeneity: float = 1.0,
     dim: int = DIMENSION,
-) -> Question:
+) -> BoundRequest:
     """Return the question that these numbers ask, checked."""
     load_solver()
     check_rule(rule)
@@ -878,7 +878,7 @@ def ask(
     if isinstance(space, Interval) and given["noise"]:
         raise InputError("noise is averaged over a number of agents: give a network in place of a spectrum.")
     name = network.name if network is not None else "any network" if spectrum is None else f"spectrum {spectrum}"
-    return Question(make, name, functions, bias, steps, given, whole("dim", dim))
+    return BoundRequest(make, name, functions, bias, steps, given, whole("dim", dim))
 
 
 def certificate(rule: Any, network: Any = None, *, seconds: float = BUDGET, **about: Any) -> LyapunovBound:

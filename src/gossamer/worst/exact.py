@@ -42,7 +42,7 @@ from gossamer.worst.program import NotProven, Program, Proof, Solution
 from gossamer.worst.spaces import Eigenvalues, Given, Interval, NeedsMatrix, Space, exactly, find_space
 
 if TYPE_CHECKING:
-    from gossamer.worst.replay import Replay
+    from gossamer.worst.replay import WorstRun
 
 Metric = Literal["mean_gradient", "last_gradient", "least_gradient", "gap", "average_gap", "distance"]
 
@@ -152,7 +152,7 @@ class Worst:
         return getattr(self.case.space, "exact", True)
 
     @cached_property
-    def replayed(self) -> "Replay | None":
+    def replayed(self) -> "WorstRun | None":
         """The worst functions in the simulator; None for a metric of one's own, and for a bound that is relaxed.
 
         Of a spectrum's interval, those of four agents whose W has its two ends; None where its weights are negative.

@@ -124,7 +124,7 @@ class Program:
         signed = [j for j, free in enumerate(self.free) if not free]
         rows, right = [E, -sp.csr_array(sp.eye_array(m))[signed]], [e, np.zeros(len(signed))]
         cones = [clarabel.ZeroConeT(len(e)), clarabel.NonnegativeConeT(len(signed))]
-        blocks = [Block(one, m) for one in self.inequalities]
+        blocks = [GramBlock(one, m) for one in self.inequalities]
         for block in blocks:
             if block.order:
                 G, C = block.triangles()
@@ -183,7 +183,7 @@ class Program:
                 raise NotProven(f"a multiplier is {float(v):.2g}, which must not be negative.")
         rounded = np.array([float(v) for v in y])
         for k, one in enumerate(self.inequalities):
-            block = Block(one, len(self.free))
+            block = GramBlock(one, len(self.free))
             least = block.verify(rounded, self.rounding, self.blur)
             if least is not None:
                 raise NotProven(f"matrix {k} is not shown to be positive: its least eigenvalue is about {least:.2g}.")
@@ -254,7 +254,7 @@ class Proof:
     y: list[Fraction]
 
 
-class Block:
+class GramBlock:
     """The matrix of an inequality as upper triangles, a Hermitian one as a real symmetric one of twice its order."""
 
     def __init__(self, inequality: Inequality, variables: int):

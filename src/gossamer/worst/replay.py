@@ -203,7 +203,7 @@ class WorstCompressor(Compressor):
 
 
 @dataclass(frozen=True, repr=False)
-class Replay:
+class WorstRun:
     """A worst case that was run in the simulator. Its parts are at hand: `simulate(rule, problem, network, oracle)`."""
 
     value: float
@@ -226,7 +226,7 @@ class Replay:
         return self.problem.dim
 
     def __repr__(self) -> str:
-        return f"Replay({self.value:.10g}, violation {self.violation:.1e} of {self.violated})"
+        return f"WorstRun({self.value:.10g}, violation {self.violation:.1e} of {self.violated})"
 
 
 class Embedding:
@@ -287,7 +287,7 @@ def four_agents(low: float, high: float) -> Network:
     )
 
 
-def replay(worst: "Worst") -> Replay:
+def replay(worst: "Worst") -> WorstRun:
     """Run the rule of a worst case in the simulator, in float64, on losses and with biases that attain it.
 
     Where a solver's rounding broke a bound, all vectors are shortened until the real losses keep it: the values of all
@@ -304,7 +304,7 @@ def replay(worst: "Worst") -> Replay:
         found = find_violations(worst, problem)
     value = measure(worst, rule, problem, embed.network, oracle)
     violated = max(found, key=lambda name: found[name], default="nothing")
-    return Replay(value, found.get(violated, 0.0), violated, rule, problem, embed.network, oracle)
+    return WorstRun(value, found.get(violated, 0.0), violated, rule, problem, embed.network, oracle)
 
 
 def build(worst: "Worst", embed: Embedding, scale: float) -> tuple[Interpolating, Oracle, Any]:

@@ -69,7 +69,7 @@ class Term(NamedTuple):
 
 
 class Vectors:
-    """One unknown vector for each row of a space, as coordinates ``[rows, columns]``, with linear arithmetic only.
+    """An unknown vector for each row of a space, as coordinates ``[rows, columns]``, with linear arithmetic only.
 
     A bound `r` on the rounding of each coordinate so far goes along, so that proofs need not trust the arithmetic. The
     numbers of a rule, such as 1 − λ, count as the floats that its code computes.
@@ -215,7 +215,7 @@ class Space:
 
 
 class Given(Space):
-    """One given network, which may be directed or change from round to round: its matrices are used as they are."""
+    """A given network, which may be directed or change from round to round: its matrices are used as they are."""
 
     blocks = 1
     holds = "exact for this network"
