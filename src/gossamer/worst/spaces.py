@@ -20,6 +20,7 @@ have these blocks, for every single agent if the diagonal of each $P_k$ is const
 exponential and complete graphs. A pair of complex eigenvalues is one block, whose matrix is Hermitian.
 """
 
+import abc
 import numbers
 from collections.abc import Callable
 from fractions import Fraction
@@ -135,7 +136,7 @@ def pad(c: np.ndarray, columns: int) -> np.ndarray:
     return np.pad(c, [(0, 0)] * (c.ndim - 1) + [(0, missing)]) if missing else c
 
 
-class Space:
+class Space(abc.ABC):
     """A basis that grows, and how gossip and inner products act on coordinates."""
 
     rows: int
@@ -185,33 +186,33 @@ class Space:
                 self.rounding = max(self.rounding, float(r / c))
         return a.wide
 
+    @abc.abstractmethod
     def leaf(self) -> Vectors:
         """Return a new unknown vector for every agent."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def balanced(self) -> Vectors:
         """Return new unknown vectors of which the mean over agents is zero."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def common(self) -> Vectors:
         """Return a new unknown vector that all agents share."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def mix(self, a: Vectors, t: int, over: str = "W") -> Vectors:
         """Return what gossip of round t makes of the vectors."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def mean(self, a: Vectors) -> Vectors:
         """Return the mean over agents, for every agent."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def each(self, a: Vectors, b: Vectors) -> list[list[Term]]:
         """Return ⟨a_i, b_i⟩ of each agent; where agents are all alike, their mean alone."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def of_means(self, a: Vectors, b: Vectors) -> list[Term]:
         """Return the inner product of the means."""
-        raise NotImplementedError
 
 
 class Given(Space):
