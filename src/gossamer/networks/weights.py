@@ -147,7 +147,8 @@ def _fastest(i: np.ndarray, j: np.ndarray, n: int) -> np.ndarray:
     A = np.block([[-one[:, None], -parts], [-one[:, None], parts]])
     solver: Any = clarabel  # which has no types
     options = solver.DefaultSettings()
-    options.verbose, options.direct_solve_method = False, "faer"
+    # one thread: the number of cores moved last bits, and with them whole runs that quantise
+    options.verbose, options.direct_solve_method, options.max_threads = False, "faer", 1
     options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = 1e-9
     size, cones = len(i) + 1, [solver.PSDTriangleConeT(n - 1)] * 2
     cost, free = np.eye(size)[0], sp.csc_matrix((size, size))
