@@ -35,7 +35,7 @@ class World(NamedTuple):
     waves: Any = None
     """In an asynchronous run, the waves of each seed."""
     apart: Float[Array, "2"] | None = None
-    """Where agents start apart: the lowest and the highest number that is added to a coordinate."""
+    """The lowest and the highest number that is added to a coordinate., if agents start apart."""
 
 
 @dataclass

@@ -81,7 +81,7 @@ class RunPlan(NamedTuple):
     quick: bool = False
     """True if programs are compiled with less effort, which changes the last bits of a run."""
     apart: tuple[float, float] | None = None
-    """Where agents start apart: the lowest and the highest number that is added to a coordinate of a start."""
+    """The lowest and the highest number that is added to a coordinate of a start., if agents start apart."""
 
     @property
     def last(self) -> int:

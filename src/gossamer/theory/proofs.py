@@ -28,7 +28,7 @@ from gossamer.worst.exact import SECONDS
 from gossamer.worst.program import load_solver
 
 START = {"eta": 0.25, "lam": 0.5}
-"""Where a search for the best numbers begins; η is in units of 1/L."""
+"""The start of a search for the best numbers; η is in units of 1/L."""
 
 USED = {
     "smoothness": "L",
